@@ -29,6 +29,8 @@ _DEPTH = 4
 _TIMES = 64
 #: Relative offset and position; timestamp and relative offset (`OffsetIndex`, `TimeIndex`).
 _OFFSET_ENTRY, _TIME_ENTRY = struct.Struct(">ii"), struct.Struct(">qi")
+#: The id that ZooKeeper's nodes have together.
+ZOOKEEPER = -1
 METADATA = "__cluster_metadata-0"
 _REPLICA = re.compile(r"(?P<topic>[A-Za-z0-9._-]{1,249})-(?P<partition>\d+)")
 #: A partition's directory that Kafka is deleting or moving, by its suffix.
@@ -44,7 +46,7 @@ class NodeDisks:
     its directory says so. damaged: replicas whose logs end at a damaged batch. times: some offsets
     of each replica's last segment with the largest timestamp of their batch, in milliseconds.
     metadata: directories with a copy of the metadata log. problems: what could not be read, in
-    words. zookeeper: of a ZooKeeper node, whose id is negative, its data as a metadata log.
+    words. zookeeper: ZooKeeper's data directories; these of all its nodes are in `ZOOKEEPER`.
     """
 
     node: int
@@ -57,7 +59,7 @@ class NodeDisks:
     clean: bool = True
     metadata: list[Path] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
-    zookeeper: str = ""
+    zookeeper: list[Path] = field(default_factory=list)
 
 
 def read_disks(paths: Sequence[Path]) -> Mapping[int, NodeDisks]:
@@ -102,8 +104,9 @@ def sent(times: Sequence[tuple[int, int]], offsets: Offsets) -> tuple[datetime, 
     return first, max(first, last)
 
 
-def require_one_cluster(nodes: Iterable[NodeDisks]) -> None:
-    clusters = sorted({one.cluster for one in nodes})
+def require_one_cluster(nodes: Iterable[NodeDisks], dump: str = "") -> None:
+    """Raise ScenarioError if nodes, or ZooKeeper's printed log, are of different clusters."""
+    clusters = sorted({zookeeper_data.cluster_of(dump), *(one.cluster for one in nodes)} - {""})
     if len(clusters) > 1:
         raise ScenarioError(
             f"these log directories are of different clusters: {', '.join(clusters)}",
@@ -123,8 +126,8 @@ def _log_directories(folder: Path, depth: int) -> Iterator[Path]:
 
 def _add(nodes: dict[int, NodeDisks], folder: Path) -> None:
     if (folder / zookeeper_data.FOLDER).is_dir():
-        node = _zookeeper(folder)
-        nodes[node.node] = node
+        node = nodes.setdefault(ZOOKEEPER, NodeDisks(node=ZOOKEEPER, cluster=""))
+        node.zookeeper.append(folder)
         return
     meta = javaproperties.loads((folder / "meta.properties").read_text(encoding="utf-8"))
     name, cluster = meta.get("node.id", meta.get("broker.id")), meta.get("cluster.id")
@@ -145,18 +148,6 @@ def _add(nodes: dict[int, NodeDisks], folder: Path) -> None:
             if place in node.logs:
                 node.problems.append(f"{replica}: another directory has this replica, too")
             _add_replica(node, place, replica, watermarks.get(place, 0), begins.get(place, 0))
-
-
-def _zookeeper(folder: Path) -> NodeDisks:
-    own = folder / "myid"
-    number = own.read_text(encoding="utf-8").strip() if own.is_file() else ""
-    try:
-        cluster, printed = zookeeper_data.read(folder)
-    except ValueError as error:
-        raise ScenarioError(f"{folder}: {error}") from error
-    return NodeDisks(
-        node=-1 - (int(number) if number.isdigit() else 0), cluster=cluster, zookeeper=printed
-    )
 
 
 def _require_unused(lock: Path) -> None:

@@ -21,8 +21,8 @@ from ackproof.observation.metadata_log import BrokerState, PartitionState, damag
 from ackproof.observation.zookeeper_log import TOPIC, Record, Replay, Write, with_expiries, writes
 
 FOLDER = "version-2"
-#: The first line of the printed form.
-TITLE = "ZooKeeper"
+#: The first line of the printed form, before the cluster's id.
+TITLE = "ZooKeeper of cluster "
 _SNAPSHOT_MAGIC = b"ZKSN"
 _FILE = re.compile(r"(?P<kind>log|snapshot)\.(?P<zxid>[0-9a-f]+)")
 _CLUSTER = re.compile(r"(?P<root>/?.*)/cluster/id")
@@ -31,26 +31,34 @@ _SETTINGS = re.compile(r"/config/(topics/(?P<topic>[^/]+)|brokers/<default>)")
 _RESOURCE_TOPIC, _RESOURCE_BROKER = 2, 4  # ConfigResource.Type
 
 
-def read(folder: Path) -> tuple[str, str]:
-    """Return the id of the Kafka cluster and the printed log of a data directory.
+def read(folders: Iterable[Path]) -> str:
+    """Return the printed log of data directories: of one node or several, also with a dataLogDir.
 
-    Raises ValueError if it is damaged, or if it has no Kafka cluster or several; OSError.
+    Raises ValueError if it is damaged or incomplete, or if it has no Kafka cluster or several;
+    OSError.
     """
     snapshots: dict[int, bytes] = {}
     logs: list[bytes] = []
-    for path in sorted((folder / FOLDER).iterdir()):
+    for path in sorted(path for folder in folders for path in (folder / FOLDER).iterdir()):
         if (match := _FILE.fullmatch(path.name)) is None:
             continue
         if match["kind"] == "log":
             logs.append(path.read_bytes())
         else:
             snapshots[int(match["zxid"], 16)] = path.read_bytes()
+    if not logs:
+        raise ValueError("ZooKeeper has no transaction log (log.*) there: name its dataLogDir, too")
     return printed(snapshots, logs)
 
 
+def cluster_of(dump: str) -> str:
+    """Return the id of the Kafka cluster in a printed log; empty for a dump of KRaft's."""
+    return dump.partition("\n")[0].removeprefix(TITLE) if dump.startswith(TITLE) else ""
+
+
 @damage_as_value_error("the data of ZooKeeper")
-def printed(snapshots: Mapping[int, bytes], logs: Iterable[bytes]) -> tuple[str, str]:
-    """Return the same of the snapshots, by their zxid, and the logs of a directory."""
+def printed(snapshots: Mapping[int, bytes], logs: Iterable[bytes]) -> str:
+    """Return the printed log of snapshots, by their zxid, and transaction logs."""
     every = list(_ordered(snapshots, logs))
     clusters = {
         match["root"]: json.loads(write.data)["id"]
@@ -68,7 +76,7 @@ def printed(snapshots: Mapping[int, bytes], logs: Iterable[bytes]) -> tuple[str,
         for one in every
         if not one.path or _RELEVANT.fullmatch(one.path.removeprefix(root))
     )
-    return cluster, "\n".join(_printed(with_expiries(relevant)))
+    return "\n".join([TITLE + cluster, *_printed(with_expiries(relevant))])
 
 
 def _ordered(snapshots: Mapping[int, bytes], logs: Iterable[bytes]) -> Iterator[Write]:
@@ -119,7 +127,6 @@ def snapshot(content: bytes, zxid: int) -> Iterator[Write]:
 
 
 def _printed(ordered: Iterable[Write]) -> Iterator[str]:
-    yield TITLE
     replay = Replay()
     ids: dict[str, str] = {}
     settings: dict[str, Mapping[str, str]] = {}

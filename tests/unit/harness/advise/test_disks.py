@@ -284,12 +284,16 @@ def test_a_cluster_in_zookeeper_mode_has_its_state_from_zookeeper(tmp_path: Path
         assert any("rules of" in one for one in found.unknown) == (kafka != rules)
     written = tmp_path / "bundle.json.gz"
     write(document(Evidence(nodes=dict(nodes), dump=dump)), written)
-    again = read_evidence([written])
+    again = read_evidence([written, tmp_path / "zookeeper"])
     assert dead_cluster(again.nodes, again.dump, SETTINGS).situations == found.situations
     with pytest.raises(ScenarioError, match=r"ZooKeeper's, which is not read of Kafka 4.4.0"):
         dead_cluster(nodes, dump, replace(SETTINGS, kafka="4.4.0"))
     with pytest.raises(ScenarioError, match=r"controllers', which is not read of Kafka 3.2.0"):
         dead_cluster(nodes, DUMP, replace(SETTINGS, kafka="3.2.0"))
+    disk(tmp_path.parent / f"{tmp_path.name}-other", 7, records=3, cluster="other")
+    other = read_evidence([tmp_path.parent / f"{tmp_path.name}-other"])
+    with pytest.raises(ScenarioError, match="of different clusters: c, other"):
+        other.add_dump(dump)
     (tmp_path / "3" / METADATA).mkdir(parents=True)
     (tmp_path / "3" / "meta.properties").write_text("node.id=100\ncluster.id=c\n")
     with pytest.raises(ScenarioError, match="both ZooKeeper and the controllers"):

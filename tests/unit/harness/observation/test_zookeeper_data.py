@@ -33,7 +33,7 @@ def data(folder: Path, logs: dict[int, bytes], snapshots: dict[int, bytes] | Non
 
 
 def latest(folder: Path) -> list[tuple[int, int, tuple[int, ...]]]:
-    _, printed = zookeeper_data.read(folder)
+    printed = zookeeper_data.read([folder])
     states = metadata_log.parse(printed).latest
     return [(state.leader, state.leader_epoch, state.isr) for state in states]
 
@@ -49,9 +49,9 @@ def test_the_printed_log_has_partitions_brokers_and_settings(tmp_path: Path) -> 
         + transaction(7, -11, b"", session=5)
         + CLUSTER
     )
-    cluster, printed = zookeeper_data.read(data(tmp_path, {1: log}))
+    printed = zookeeper_data.read([data(tmp_path, {1: log})])
     found = metadata_log.parse(printed)
-    assert cluster == "c"
+    assert zookeeper_data.cluster_of(printed) == "c"
     assert [(one.leader, one.leader_epoch, one.partition_epoch) for one in found.partitions] == [
         (1, 0, 0),
         (2, 1, 1),
@@ -85,7 +85,7 @@ def test_a_snapshot_replaces_what_was_purged_or_is_missing_before_it(
     logs = {60: after} if purged else {1: before, 60: after}
     folder = data(tmp_path, logs, {50: snapshot(content)})
     assert latest(folder) == [(2, 1, (2, 1))]
-    _, printed = zookeeper_data.read(folder)
+    printed = zookeeper_data.read([folder])
     names = {
         one.data["name"] for one in metadata_log.records(printed) if one.kind == "TOPIC_RECORD"
     }
@@ -101,29 +101,44 @@ def test_a_chroot_is_left_out_and_several_clusters_are_refused(tmp_path: Path) -
         )
 
     folder = data(tmp_path, {1: cluster("/kafka/a")})
-    assert zookeeper_data.read(folder)[0] == "/kafka/a"
+    assert zookeeper_data.cluster_of(zookeeper_data.read([folder])) == "/kafka/a"
     assert latest(folder) == [(1, 3, (1,))]
     (folder / "version-2" / "log.9").write_bytes(
         HEADER + transaction(9, *create("/b/cluster/id", {"id": "/b"}))
     )
     with pytest.raises(ValueError, match=r"has 2 Kafka clusters \(/kafka/a, /b\)"):
-        zookeeper_data.read(folder)
+        zookeeper_data.read([folder])
 
 
 @pytest.mark.parametrize("size", [3, 20, 40, 100])
 def test_a_damaged_snapshot_is_an_error_in_words(tmp_path: Path, size: int) -> None:
     content = snapshot({"/cluster/id": {"version": "1", "id": "c"}})[:size]
     with pytest.raises(ValueError, match=r"ZooKeeper"):
-        zookeeper_data.read(data(tmp_path, {}, {1: content}))
+        zookeeper_data.read([data(tmp_path, {2: b""}, {1: content})])
 
 
 def test_a_snapshot_of_a_real_zookeeper_has_the_state_that_its_log_led_to(tmp_path: Path) -> None:
     """Of a cluster of 2.6.2 with 40 topics; the log before it gave the same states and settings."""
     content = gzip.decompress((Path(__file__).parent / "zookeeper_2.6.2.snapshot.gz").read_bytes())
-    _, printed = zookeeper_data.read(data(tmp_path, {}, {0x182: content}))
-    found = metadata_log.parse(printed)
+    found = metadata_log.parse(zookeeper_data.printed({0x182: content}, []))
     states = {one.topic: one for one in found.latest}
     assert len(states) == 40
     last = states["topic-0"]
     assert (last.leader, last.leader_epoch, last.isr, last.replicas) == (3, 1, (3,), (3, 2))
     assert [(one.broker, one.state) for one in found.brokers] == [(3, "unfenced")]
+
+
+def test_logs_may_be_in_a_directory_of_their_own_and_must_be_given(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "logs").mkdir()
+    content = {
+        "/cluster/id": {"version": "1", "id": "c"},
+        "/brokers/topics/t": {"partitions": {"0": [1, 2]}},
+        STATE: leads(1, 1, [1, 2]),
+    }
+    snapshots = data(tmp_path / "data", {}, {50: snapshot(content)})
+    logs = data(tmp_path / "logs", {51: transaction(60, *changed(STATE, leads(2, 2, [2]), 2))})
+    with pytest.raises(ValueError, match=r"no transaction log .*: name its dataLogDir, too"):
+        zookeeper_data.read([snapshots])
+    (last,) = metadata_log.parse(zookeeper_data.read([snapshots, logs])).latest
+    assert (last.leader, last.isr) == (2, (2,))
