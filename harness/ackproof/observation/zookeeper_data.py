@@ -44,7 +44,6 @@ def _files(folders: Sequence[Path]) -> Iterator[Path]:
         yield from (one for one in sorted((folder / FOLDER).iterdir()) if _FILE.fullmatch(one.name))
 
 
-@damage_as_value_error("the data of ZooKeeper")
 def read(folders: Sequence[Path]) -> tuple[str, str]:
     """Return the id of the Kafka cluster and the printed log of a node's data directories.
 
@@ -73,6 +72,12 @@ def read(folders: Sequence[Path]) -> tuple[str, str]:
         )
     if partial and not snapshots:
         raise ValueError("no snapshot of ZooKeeper is whole")
+    return printed(snapshots, logs)
+
+
+@damage_as_value_error("the data of ZooKeeper")
+def printed(snapshots: Mapping[int, bytes], logs: Iterable[bytes]) -> tuple[str, str]:
+    """Return the same of the snapshots, by their zxid, and the logs of a directory."""
     every = list(_ordered(snapshots, logs))
     clusters = {
         match["root"]: json.loads(write.data)["id"]
