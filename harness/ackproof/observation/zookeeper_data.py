@@ -31,7 +31,6 @@ _SETTINGS = re.compile(r"/config/(topics/(?P<topic>[^/]+)|brokers/<default>)")
 _RESOURCE_TOPIC, _RESOURCE_BROKER = 2, 4  # ConfigResource.Type
 
 
-@damage_as_value_error("the data of ZooKeeper")
 def read(folder: Path) -> tuple[str, str]:
     """Return the id of the Kafka cluster and the printed log of a data directory.
 
@@ -46,6 +45,12 @@ def read(folder: Path) -> tuple[str, str]:
             logs.append(path.read_bytes())
         else:
             snapshots[int(match["zxid"], 16)] = path.read_bytes()
+    return printed(snapshots, logs)
+
+
+@damage_as_value_error("the data of ZooKeeper")
+def printed(snapshots: Mapping[int, bytes], logs: Iterable[bytes]) -> tuple[str, str]:
+    """Return the same of the snapshots, by their zxid, and the logs of a directory."""
     every = list(_ordered(snapshots, logs))
     clusters = {
         match["root"]: json.loads(write.data)["id"]
