@@ -89,7 +89,7 @@ def dump_of(nodes: Mapping[int, NodeDisks], kafka: str) -> str:
     if zookeeper:
         try:
             return zookeeper_data.read(zookeeper)
-        except ValueError as error:
+        except (ValueError, OSError) as error:
             raise ScenarioError(f"{', '.join(map(str, zookeeper))}: {error}") from error
     if not copies:
         raise ScenarioError(
@@ -163,7 +163,8 @@ def dead_cluster(nodes: Mapping[int, NodeDisks], dump: str, settings: Settings) 
                         )
                         for broker in state.replicas
                     ),
-                    leader=None if state.leader < 0 else state.leader,
+                    # ZooKeeper names the last leader until a controller elects another one.
+                    leader=None if fenced.get(state.leader, True) else state.leader,
                     leader_epoch=state.leader_epoch,
                     isr=frozenset(state.isr),
                     elr_members=frozenset(state.elr),

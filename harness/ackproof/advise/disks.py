@@ -100,7 +100,10 @@ def sent(times: Sequence[tuple[int, int]], offsets: Offsets) -> tuple[datetime, 
     after = [at for offset, at in times if offset >= offsets.last] or [at for _, at in times[-1:]]
     if not before or before[-1] < 0:
         return None
-    first, last = (datetime.fromtimestamp(at / 1000, tz=UTC) for at in (before[-1], after[0]))
+    try:
+        first, last = (datetime.fromtimestamp(at / 1000, tz=UTC) for at in (before[-1], after[0]))
+    except (ValueError, OverflowError, OSError):  # producers may set any timestamp
+        return None
     return first, max(first, last)
 
 
@@ -218,7 +221,9 @@ def _near_end(segment: Path, epoch: int) -> tuple[int, list[tuple[int, int]]]:
     with segment.open("rb") as log:
         size = segment.stat().st_size
         first = next(batches(log, size=size), None)
-        position = max((entry[1] for entry in _entries(index, _OFFSET_ENTRY)[-1:]), default=0)
+        entries = _entries(index, _OFFSET_ENTRY)[-1:]
+        position = max((at for _, at in entries if at < size), default=0)
+        position = max(position, 0)  # a damaged index has anything
         log.seek(position)
         last = next(batches(log, size=size - position), None)
     if not (position and first and last and last.crc_ok and last.leader_epoch == epoch):
