@@ -319,6 +319,21 @@ def test_a_folder_is_searched_and_other_files_are_passed_over(tmp_path: Path) ->
     assert any("web.yaml" in text for text in own.warnings)
 
 
+def test_of_controllers_the_value_counts_that_loses_more_or_is_dynamic(tmp_path: Path) -> None:
+    key = "unclean.leader.election.enable"
+    (tmp_path / "broker.properties").write_text(f"process.roles=broker\n{key}=false\n")
+    for number, value in enumerate(("false", "true")):
+        file = tmp_path / f"controller-{number}.properties"
+        file.write_text(f"process.roles=controller\nnode.id={number}\n{key}={value}\n")
+    assert read([tmp_path]).broker[key].value == "false"
+    assert read([tmp_path]).controller[key].value == "true"
+    (tmp_path / "dynamic.txt").write_text(
+        "Default configs for brokers in the cluster are:\n"
+        f"  {key}=false sensitive=false synonyms={{}}\n"
+    )
+    assert read([tmp_path]).controller[key].value == "false"
+
+
 def test_a_folder_without_a_file_of_kafka_is_refused(tmp_path: Path) -> None:
     (tmp_path / "web.yaml").write_text("kind: Deployment\n")
     [refused] = read([tmp_path]).refused
