@@ -38,8 +38,8 @@ def combine(
     notes: list[str] = [warning for _, part in parts for warning in part.warnings]
     unread = _not_given(parts)
     notes += [
-        f"{given.source}: {given.value} has settings of brokers and was not given: what no other "
-        "file states is open; name that file, too"
+        f"{given.source}: {given.value} may have settings of brokers and was not given: what no "
+        "other file states is open; name that file, too"
         for given in unread
     ]
     by_file = _nodes(parts)
