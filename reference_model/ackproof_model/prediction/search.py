@@ -148,6 +148,7 @@ class _Search:
         # brokers whose processes ended, progress of the schedule).
         self._fired: dict[tuple[int, bool, str, int], list[tuple[Label, int, int, Run]]] = {}
         self._ends: dict[int, tuple[int, Run]] = {}
+        self._overdue: dict[tuple[int, float, int], bool] = {}  # see `_in_time`
         self._noted: set[int] = set()
 
     def run(self) -> Exploration:
@@ -402,10 +403,15 @@ class _Search:
 
         This includes the states after brokers have learned metadata.
         """
-        timers = self._exploration.stepping.timers(index)
-        if timers and any(
-            self._model.must_have_fired(timer, pending.reference, seconds) for timer in timers
-        ):
+        stepping = self._exploration.stepping
+        key = pending.reference, seconds, stepping.pairs[index][0]
+        overdue = self._overdue.get(key)
+        if overdue is None:
+            overdue = self._overdue[key] = any(
+                self._model.must_have_fired(timer, pending.reference, seconds)
+                for timer in stepping.timers(index)
+            )
+        if overdue:
             return False
         learned = self._learned.get(index)
         return not learned or all(self._in_time(pending, other, seconds) for other in learned)
