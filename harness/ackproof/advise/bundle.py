@@ -20,9 +20,9 @@ from typing import Any, Literal, NotRequired, cast
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
-from ackproof.advise.dead_cluster import MIN_ISR, UNCLEAN
+from ackproof.advise.dead_cluster import MIN_ISR, SESSION_KEYS, UNCLEAN
 from ackproof.advise.disks import NodeDisks, read_disks, require_one_cluster
-from ackproof.advise.live import LiveCluster
+from ackproof.advise.live import Eligible, LiveCluster
 from ackproof.cluster.admin import PartitionView
 from ackproof.errors import ScenarioError
 from ackproof.observation import broker_log, metadata_log
@@ -30,7 +30,7 @@ from ackproof.observation.broker_log import BrokerEvent
 from ackproof_model.advice import ReplicaLog
 
 SCHEMA: Literal["ackproof.bundle/1"] = "ackproof.bundle/1"
-SETTINGS = (MIN_ISR, UNCLEAN)
+SETTINGS = (MIN_ISR, UNCLEAN, *SESSION_KEYS.values())
 
 _OF_BROKER = ("brokerId", "brokerEpoch", "fenced", "inControlledShutdown")
 _OF_PARTITION = (
@@ -78,6 +78,7 @@ class _Partition(TypedDict):
     leader: int | None
     replicas: list[int]
     isr: list[int]
+    eligible: NotRequired[tuple[list[int], int | None] | None]
 
 
 class _Live(TypedDict):
@@ -115,6 +116,10 @@ class Evidence:
     logs: dict[int, list[str]] = field(default_factory=dict)
     live: LiveCluster | None = None
 
+    def add_dump(self, dump: str) -> None:
+        """Use this dump if it goes further."""
+        self.dump = max(self.dump, dump, key=_length)
+
     def events(self) -> list[BrokerEvent]:
         """Return the events in the brokers' logs, in order of time."""
         found = [
@@ -141,9 +146,14 @@ def read_evidence(paths: Sequence[Path]) -> Evidence:
                 "bundle.",
             )
         found.nodes |= one.nodes
-        found.dump = max(found.dump, one.dump, key=_length)
+        found.add_dump(one.dump)
         found.settings |= one.settings
         found.logs |= one.logs
+        if found.live and one.live:
+            raise ScenarioError(
+                f"{path} is the second bundle of a running cluster",
+                hint="Name the latest one only: leaders and ISRs change.",
+            )
         found.live = one.live or found.live
     require_one_cluster(found.nodes.values())
     return found
@@ -209,6 +219,13 @@ def _live(document: _Live) -> LiveCluster:
         },
         settings=document["settings"],
         refused=document["refused"],
+        eligible={
+            (one["topic"], one["partition"]): Eligible(
+                members=frozenset(found[0]), last_leader=found[1]
+            )
+            for one in document["partitions"]
+            if (found := one.get("eligible"))
+        },
     )
 
 
@@ -238,12 +255,17 @@ def _of_cluster(live: LiveCluster) -> _Live:
                 "leader": view.leader,
                 "replicas": list(view.replicas),
                 "isr": list(view.isr),
+                "eligible": _of_eligible(live.eligible.get((topic, number))),
             }
             for (topic, number), view in sorted(live.partitions.items())
         ],
         "settings": {topic: dict(settings) for topic, settings in live.settings.items()},
         "refused": dict(live.refused),
     }
+
+
+def _of_eligible(one: Eligible | None) -> tuple[list[int], int | None] | None:
+    return (sorted(one.members), one.last_leader) if one else None
 
 
 def _of_node(node: NodeDisks) -> _Node:

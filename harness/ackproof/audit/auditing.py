@@ -42,6 +42,7 @@ _NOT_LOOKED_AT = (
 #: How many changes are proposed.
 _MOST_CHANGES = 2
 _NO_CONSUMER = "consumers, which no file describes"
+_NO_BROKERS = "what brokers' settings decide that no file states: retention, racks, controllers"
 
 
 def audit(own: OwnConfig, *, topic: str = "") -> Audit:
@@ -94,11 +95,14 @@ def _answers(own: OwnConfig, topic: str) -> Iterator[Answer]:
     for one in own.topics:
         if one.name == topic if topic else not hidden(one):
             groups.setdefault(_values(one), []).append(one)
-    if not groups:
+    if topic and not groups:
         yield from map(_answer, setups(own, topic=topic))
+    elif not topic and all(one.internal for alike in groups.values() for one in alike):
+        yield from map(_answer, setups(replace(own, topics=tuple(brokers_own))))
     for alike in groups.values():
         first, *others = alike
-        answers = [*map(_answer, setups(replace(own, topics=(first, *brokers_own)), topic=topic))]
+        of_first = replace(own, topics=(first, *brokers_own))
+        answers = [*map(_answer, setups(of_first, topic=first.name))]
         yield from answers
         for other in others:
             sources = _renamed(first, other)
@@ -250,6 +254,8 @@ def _not_looked_at(own: OwnConfig) -> Iterator[str]:
     yield from _NOT_LOOKED_AT
     if not own.consumers:
         yield _NO_CONSUMER
+    if not own.defaults_hold:
+        yield _NO_BROKERS
     settings: Iterable[Mapping[str, Given]] = (own.broker, *(one.settings for one in own.topics))
     for given in settings:
         for key, text in beyond({key: one.value for key, one in given.items()}):

@@ -75,7 +75,9 @@ def question_of(setup: Setup) -> Question:
         acks="all" if partition.acks == "all" else "1",
         replicas=partition.replication_factor,
         min_insync_replicas=min(partition.min_insync_replicas, partition.replication_factor),
-        unclean=Profile.of(version).elects_uncleanly(partition.unclean_leader_election),
+        # A sole replica is elected in any case.
+        unclean=partition.replication_factor > 1
+        and Profile.of(version).elects_uncleanly(partition.unclean_leader_election),
     )
 
 

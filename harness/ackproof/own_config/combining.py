@@ -36,7 +36,12 @@ def combine(
     kafka: the version if an option states it.
     """
     notes: list[str] = [warning for _, part in parts for warning in part.warnings]
-    notes += _not_given(parts)
+    unread = _not_given(parts)
+    notes += [
+        f"{given.source}: {given.value} has settings of brokers and was not given: what no other "
+        "file states is open; name that file, too"
+        for given in unread
+    ]
     by_file = _nodes(parts)
     nodes = [node for of_file in by_file.values() for node in of_file]
     brokers = [node for node in nodes if "broker" in node.roles]
@@ -59,6 +64,7 @@ def combine(
         differing=differing,
         controller=next((one.settings for one in nodes if "controller" in one.roles), {}),
         in_force=any(node.rank is Rank.IN_FORCE for node in brokers),
+        defaults_hold=not unread and any(node.rank is Rank.STATIC for node in brokers),
         topics=_topics([topic for _, part in parts for topic in part.topics], notes),
         producers=tuple(chain.from_iterable(part.producers for _, part in parts)),
         consumers=tuple(chain.from_iterable(part.consumers for _, part in parts)),
@@ -74,21 +80,15 @@ def combine(
     return replace(own, warnings=tuple(dict.fromkeys(notes)))
 
 
-def _not_given(parts: Sequence[tuple[str, Part]]) -> list[str]:
-    """Return a warning for each properties file of a broker if no other file may be it."""
+def _not_given(parts: Sequence[tuple[str, Part]]) -> list[Given]:
+    """Return the files with settings of brokers that others name, if no given file may be one."""
     of_nodes = any(
         node.rank in (Rank.STATIC, Rank.IN_FORCE)
         for _, part in parts
-        if not part.started
+        if not part.unread
         for node in part.nodes
     )
-    return [
-        f"{given.source}: a broker starts with {given.value}, which was not given: Kafka's "
-        "defaults stand for its settings; name that file, too"
-        for _, part in parts
-        for given in part.started
-        if not of_nodes
-    ]
+    return [given for _, part in parts for given in part.unread if not of_nodes]
 
 
 def _settings(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 
@@ -30,7 +30,7 @@ class _Found:
     topics: list[Topic] = field(default_factory=list)
     versions: list[Given] = field(default_factory=list)
     others: list[str] = field(default_factory=list)
-    started: list[Given] = field(default_factory=list)
+    unread: list[Given] = field(default_factory=list)
     has_properties: bool = False
 
     def container(
@@ -38,11 +38,12 @@ class _Found:
         name: str,
         image: Text | None,
         variables: Mapping[str, Text],
+        stated: Block,
         *,
         count: Given | None,
-        command: Sequence[Text] = (),
     ) -> None:
         """Add a container: a node, or an application with clients."""
+        command = _command(stated)
         if image and _OTHERS.search(image):
             other = f"{image} is not Kafka, and its rules differ"
             self.others.append(other)
@@ -56,9 +57,10 @@ class _Found:
             self.nodes.append(
                 environment.node(name, settings, self.source, image=str(image or ""), count=count)
             )
-            stated = environment.version(image, self.source) if image else None
-            self.versions += [stated] if stated else []
-            self.started += started(self.source, command)
+            version = environment.version(image, self.source) if image else None
+            self.versions += [version] if version else []
+            named = [*started(self.source, command), *_outside(self.source, stated)]
+            self.unread += named if named or settings else _mounted(self.source, stated)
         if part := environment.clients(variables, self.source, name):
             self.add(part)
         if "KAFKA_CREATE_TOPICS" in variables:
@@ -81,7 +83,7 @@ class _Found:
             shape=shape,
             kafka=min(self.versions, key=lambda given: _numbers(given.value), default=None),
             nodes=tuple(self.nodes),
-            started=() if self.has_properties else tuple(self.started),
+            unread=() if self.has_properties else tuple(self.unread),
             topics=tuple(self.topics),
             producers=tuple(self.producers),
             consumers=tuple(self.consumers),
@@ -118,8 +120,8 @@ def compose(source: Source) -> Part | None:
                 )
                 for key, value in _variables(source, service).items()
             },
+            service,
             count=_replicas(source, service, name),
-            command=_command(service),
         )
         found.topics += topics(source, service)
     part = found.part("compose")
@@ -246,6 +248,37 @@ def _created(value: Text, source: Source) -> list[Topic]:
     return topics
 
 
+def _outside(source: Source, container: Block) -> list[Given]:
+    """Return the files and maps of variables that a container names and that were not given."""
+    files = container.get("env_file")
+    named = [
+        entry if isinstance(entry, Text) else text(entry, "path")
+        for entry in (files if isinstance(files, list) else [files])
+    ]
+    maps = [
+        text(entry, kind, "name")
+        for entry in items(container, "envFrom")
+        for kind in ("configMapRef", "secretRef")
+    ]
+    missing = [one for one in named if one and source.beside(str(one)) is None]
+    return [source.given(one) for one in (*missing, *filter(None, maps))]
+
+
+_CONFIG = re.compile(r"server\.properties|/config\b|/(etc|opt)/kafka|/kraft\b")
+
+
+def _mounted(source: Source, container: Block) -> list[Given]:
+    """Return the mounted files and folders that may have the settings of a broker."""
+    entries = [*items(container, "volumes"), *items(container, "volumeMounts")]
+    places = [
+        one if isinstance(one, Text) else text(one, "target") or text(one, "mountPath")
+        for one in entries
+    ]
+    return [
+        source.given(one) for one in places if one and _CONFIG.search(one.rpartition(":")[2] or one)
+    ]
+
+
 def _command(container: Block) -> list[Text]:
     return list(texts([container.get(key) for key in ("command", "entrypoint", "args")]))
 
@@ -279,6 +312,7 @@ def _resource(found: _Found, resource: object) -> None:
         if settings:
             name = str(text(resource, "metadata", "name") or "ConfigMap")
             found.nodes.append(environment.node(name, settings, found.source, image="", count=None))
+            found.has_properties = True
         return
     replicas = text(resource, "spec", "replicas") if kind in _COUNTED else None
     name = str(text(resource, "metadata", "name") or found.source.name)
@@ -289,7 +323,7 @@ def _resource(found: _Found, resource: object) -> None:
             count = found.source.given(replicas) if replicas and replicas.isdecimal() else None
             if count is None and kind in _COUNTED:
                 count = Given("1", f"{found.source.name}:{block(resource).line}")
-            found.container(name, image, variables, count=count, command=_command(container))
+            found.container(name, image, variables, container, count=count)
         found.topics += topics(found.source, container)
 
 
@@ -353,6 +387,8 @@ def ecs(source: Source) -> Part | None:
     found = _Found(source)
     for container in items(task, "containerDefinitions"):
         name = str(text(container, "name") or source.name)
-        found.container(name, text(container, "image"), _named_values(container), count=None)
+        found.container(
+            name, text(container, "image"), _named_values(container), container, count=None
+        )
     part = found.part("ECS task")
     return None if part.empty else part

@@ -34,6 +34,8 @@ def topics(source: Source) -> Part | None:
                 replication_factor=Given(match["replicas"], where),
                 settings=source.settings(_listed(configs, number)),
                 source=where,
+                # Brokers that have topic ids answer which settings are no defaults.
+                in_force="TopicId:" in line,
             )
     if not found and not partitions:
         return None

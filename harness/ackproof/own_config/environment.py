@@ -128,17 +128,18 @@ def node(
 def clients(variables: Mapping[str, Text], source: Source, name: str) -> Part | None:
     """Return the clients that an application's variables describe: Connect's image, Spring Boot."""
     part = None
-    if any(key.startswith("CONNECT_") for key in variables):
-        connect = {
-            _key(key.replace("CONNECT_", "KAFKA_", 1)): value
+    prefix = next((one for one in ("CONNECT_", "KSQL_KSQL_") if _begins(variables, one)), "")
+    if prefix:
+        settings = {
+            _key(key.replace(prefix.split("_")[0], "KAFKA", 1)): value
             for key, value in variables.items()
-            if key.startswith("CONNECT_")
+            if key.startswith(prefix)
         }
         try:
-            part = classify(source, connect)
+            part = classify(source, settings)
         except RefusalError:
             return None
-    elif any(key.startswith("SPRING_KAFKA_") for key in variables):
+    elif _begins(variables, "SPRING_KAFKA_"):
         from ackproof.own_config.applications import spring
 
         settings = {
@@ -157,6 +158,10 @@ def clients(variables: Mapping[str, Text], source: Source, name: str) -> Part | 
         producers=tuple(replace(one, name=f"{source.name} ({name})") for one in part.producers),
         consumers=tuple(replace(one, name=f"{source.name} ({name})") for one in part.consumers),
     )
+
+
+def _begins(variables: Mapping[str, Text], prefix: str) -> bool:
+    return any(key.startswith(prefix) for key in variables)
 
 
 _LINE = re.compile(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)=(.*)")

@@ -78,8 +78,8 @@ class Part:
     """What one file says.
 
     shape: its kind, in words. cluster: the name of the cluster if the file states it. nodes: empty
-    if it describes none. started: properties files that commands name to start brokers. others:
-    what the file says of further clusters.
+    if it describes none. unread: files with settings of brokers that it names. others: what it says
+    of further clusters.
     """
 
     shape: str
@@ -93,7 +93,7 @@ class Part:
     producers: tuple[Client, ...] = ()
     consumers: tuple[Client, ...] = ()
     warnings: tuple[str, ...] = ()
-    started: tuple[Given, ...] = ()
+    unread: tuple[Given, ...] = ()
     others: tuple[Part, ...] = ()
 
     @property

@@ -62,6 +62,7 @@ def _topic(cluster: Preflight, bootstrap: str, name: str) -> Topic:
         replication_factor=Given(str(min(map(len, layout))), source),
         settings=_given(cluster.changed_settings("topic", name), source),
         source=source,
+        in_force=True,
     )
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import struct
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,8 +14,8 @@ from typer.testing import CliRunner
 
 from ackproof.advise.alternatives import alternatives
 from ackproof.advise.bundle import Evidence, document, read_evidence, write
-from ackproof.advise.dead_cluster import MIN_ISR, UNCLEAN, Settings, dead_cluster
-from ackproof.advise.disks import NodeDisks, read_disks
+from ackproof.advise.dead_cluster import MIN_ISR, UNCLEAN, Settings, dead_cluster, dump_of
+from ackproof.advise.disks import METADATA, NodeDisks, read_disks
 from ackproof.advise.rolling import Restarted
 from ackproof.advise.screen import print_restart
 from ackproof.cli.main import app
@@ -21,6 +23,7 @@ from ackproof.errors import ScenarioError
 from ackproof_model.advice import Ability, Elect, Offsets, Outcome, ReplicaLog, Start, outcome
 from segment_files import batch
 from support.dead_disks import DUMP, disk, payload
+from support.zookeeper_files import HEADER, create, leads, transaction
 
 SETTINGS = Settings(kafka="3.9.1", properties={}, acks="all")
 
@@ -55,6 +58,29 @@ def test_a_torn_or_damaged_batch_ends_the_log(tmp_path: Path) -> None:
     node = read_disks([tmp_path])[1]
     assert node.logs["orders", 0].end == 2
     assert "the batch at offset 2 is damaged" in node.problems[0]
+
+
+@pytest.mark.parametrize(
+    ("clean", "position", "epoch", "whole"),
+    [(True, 2, 4, False), (False, 2, 4, True), (True, 2, 3, True), (True, 1, 4, True)],
+)
+def test_after_a_clean_stop_only_the_end_of_the_last_segment_is_read(
+    tmp_path: Path, clean: bool, position: int, epoch: int, whole: bool
+) -> None:
+    """Not if the checkpoint lacks the last leader epoch, or if the index leads to no batch."""
+    at = disk(tmp_path, 1, records=2, clean=clean) / "orders-0"
+    parts = [batch(number, epoch=4) for number in range(3)]
+    damaged = parts[0][:-1] + b"?"
+    (at / f"{0:020}.log").write_bytes(damaged + parts[1] + parts[2])
+    (at / "leader-epoch-checkpoint").write_text(f"0\n1\n{epoch} 0\n")
+    where = len(parts[0]) * position + (position == 1)
+    (at / f"{0:020}.index").write_bytes(struct.pack(">iiii", 1, len(parts[0]), 2, where))
+    (at / f"{0:020}.timeindex").write_bytes(struct.pack(">qiqi", 500, 0, 700, 1))
+    node = read_disks([tmp_path])[1]
+    assert node.logs["orders", 0].end == (0 if whole else 3)
+    assert bool(node.problems) == whole
+    if not whole:
+        assert node.times["orders", 0] == [(0, 2000), (0, 500), (1, 700), (2, 2000)]
 
 
 def test_the_state_is_that_of_the_metadata_log_and_the_disks(nodes) -> None:
@@ -220,18 +246,54 @@ def test_a_disk_that_is_not_given_is_answered_for_each_possibility(nodes) -> Non
             lambda at: [disk(at / str(n), n, records=3, cluster=str(n)) for n in (1, 2)],
             "of different clusters: 1, 2",
         ),
-        (
-            lambda at: (disk(at, 1, records=3) / "meta.properties").write_text(
-                "version=0\nbroker.id=1\ncluster.id=c\n"
-            ),
-            "is of a cluster in ZooKeeper mode",
-        ),
     ],
 )
 def test_folders_without_disks_of_one_cluster_are_refused(tmp_path, prepare, message) -> None:
     prepare(tmp_path / "disks")
     with pytest.raises(ScenarioError, match=message):
         read_disks([tmp_path / "disks"])
+
+
+def zookeeper(folder: Path) -> None:
+    """Write ZooKeeper's data of the cluster of `DUMP`, and let its brokers be in that mode."""
+    (folder / "zookeeper" / "version-2").mkdir(parents=True)
+    writes = (
+        create("/cluster/id", {"version": "1", "id": "c"}),
+        create("/brokers/topics/orders", {"partitions": {"0": [1, 2]}}),
+        create("/brokers/topics/orders/partitions/0/state", leads(1, 4, [1])),
+        create("/config/topics/orders", {"version": 1, "config": {MIN_ISR: "2"}}),
+    )
+    log = b"".join(transaction(zxid, *one) for zxid, one in enumerate(writes, 1))
+    (folder / "zookeeper" / "version-2" / "log.1").write_bytes(HEADER + log)
+    for meta in folder.glob("*/meta.properties"):
+        meta.write_text(meta.read_text().replace("node.id", "version=0\nbroker.id"))
+
+
+def test_a_cluster_in_zookeeper_mode_has_its_state_from_zookeeper(tmp_path: Path) -> None:
+    for broker, records in ((1, 9), (2, 5)):
+        disk(tmp_path / str(broker), broker, records=records)
+    zookeeper(tmp_path)
+    nodes = read_disks([tmp_path])
+    dump = dump_of(nodes, "2.6.2")
+    for kafka, rules in (("2.6.2", "2.6.2"), ("3.9.2", "3.2.0")):
+        found = dead_cluster(nodes, dump, replace(SETTINGS, kafka=kafka))
+        (state,) = found.situations["orders", 0]
+        assert (state.leader, state.leader_epoch, state.isr) == (1, 4, {1})
+        assert [one.log.end for one in state.replicas] == [9, 5]
+        assert (state.min_insync_replicas, state.kafka_version) == (2, rules)
+        assert any("rules of" in one for one in found.unknown) == (kafka != rules)
+    written = tmp_path / "bundle.json.gz"
+    write(document(Evidence(nodes=dict(nodes), dump=dump)), written)
+    again = read_evidence([written])
+    assert dead_cluster(again.nodes, again.dump, SETTINGS).situations == found.situations
+    with pytest.raises(ScenarioError, match=r"ZooKeeper's, which is not read of Kafka 4.4.0"):
+        dead_cluster(nodes, dump, replace(SETTINGS, kafka="4.4.0"))
+    with pytest.raises(ScenarioError, match=r"controllers', which is not read of Kafka 3.2.0"):
+        dead_cluster(nodes, DUMP, replace(SETTINGS, kafka="3.2.0"))
+    (tmp_path / "3" / METADATA).mkdir(parents=True)
+    (tmp_path / "3" / "meta.properties").write_text("node.id=100\ncluster.id=c\n")
+    with pytest.raises(ScenarioError, match="both ZooKeeper and the controllers"):
+        dump_of(read_disks([tmp_path]), "3.9.2")
 
 
 def advise(nodes_at: Path, dump: str, *options: str) -> tuple[int, str]:
@@ -248,6 +310,28 @@ def test_the_command_names_the_best_steps_and_what_others_lose(nodes, tmp_path) 
     assert "Best: start 1 and 2 together: keeps everything." in text
     assert "start 2; unclean election; start 1" in text
     assert "loses" in text
+
+
+def test_the_answer_says_when_writes_return_and_when_the_records_were_sent(nodes, tmp_path) -> None:
+    (tmp_path / "server.properties").write_text("broker.session.timeout.ms=6000\n")
+    server = ("--acks", "all", "--server", str(tmp_path / "server.properties"))
+    _, text = advise(tmp_path, DUMP, *server)
+    assert "writes return once 'start 1 and 2 together' is done" in text
+    path = tmp_path / "metadata.dump"
+
+    def if_done(*steps: str) -> str:
+        words = ["advise", "what-if", str(tmp_path), "--kafka", "3.9.1", *server]
+        words += ["--metadata-dump", str(path)]
+        words += [word for step in steps for word in ("--step", step)]
+        return CliRunner().invoke(app, words, env={"COLUMNS": "300"}).output
+
+    # Only the log of broker 1 has offsets 5 to 8; the dead leader is not fenced yet.
+    lost = if_done("start 2", "unclean election")
+    assert "loses offsets 5 to 8; broker 1 still has them on its disk" in lost
+    assert "sent about 1970-01-01 00:00:02.000 to 1970-01-01 00:00:02.000" in lost
+    fenced = "and broker 1 is fenced, up to 6 s (broker.session.timeout.ms) later"
+    assert f"writes return once 'unclean election' is done {fenced}" in lost
+    assert "writes return" not in if_done("start 2")
 
 
 def test_the_election_is_printed_for_partitions_without_a_leader(nodes, tmp_path) -> None:

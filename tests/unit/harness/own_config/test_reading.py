@@ -155,6 +155,26 @@ def test_kafkas_precedence_decides_between_files(
     assert any(warning in text for text in own.warnings)
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "shape", "unused"),
+    [
+        ("p", "acks=all\nmin.insync.replicas=2\n", "producer.properties", "clients"),
+        ("s", "broker.id=1\nacks=all\n", "server.properties", "brokers"),
+        ("s", "broker.id=1\nmin.insync.replicas=2\n", "server.properties", ""),
+        ("t", "retention.ms=-1\nauto.offset.reset=latest\n", "topic settings", "brokers"),
+        ("d", "min.insync.replicas=2\nauto.offset.reset=latest\n", "server.properties", "brokers"),
+        ("c", "acks=all\nauto.offset.reset=latest\n", "client.properties", ""),
+    ],
+)
+def test_a_setting_of_another_kind_of_file_is_reported(
+    name: str, text: str, shape: str, unused: str
+) -> None:
+    own = texts(**{name: text})
+    assert [one.shape for one in own.read] == [shape]
+    key = text.splitlines()[1].partition("=")[0]
+    assert own.warnings == ((f"{name}:2: {key}: {unused} do not read it: not used",) * bool(unused))
+
+
 def test_values_that_no_broker_starts_with_are_reported() -> None:
     own = texts(
         a="broker.id=1\nmin.insync.replicas=two\nunclean.leader.election.enable=yes\n"
@@ -445,9 +465,27 @@ _STARTED = {
 def test_a_properties_file_of_a_command_that_was_not_given_is_reported(name: str) -> None:
     alone = texts(**{name: _STARTED[name]})
     together = texts(**{name: _STARTED[name], "s_properties": "node.id=1\nlog.dirs=/tmp/k\n"})
-    unread = "a broker starts with /etc/s.properties, which was not given"
+    unread = "/etc/s.properties has settings of brokers and was not given"
     assert any(unread in text for text in alone.warnings)
+    assert (alone.defaults_hold, together.defaults_hold) == (False, True)
     assert not any(unread in text for text in together.warnings)
+
+
+@pytest.mark.parametrize(
+    ("text", "hold"),
+    [
+        ("node.id=1\nlog.dirs=/tmp/k\n", True),
+        ("acks=all\nenable.idempotence=true\n", False),
+        ("process.roles=controller\nnode.id=1\n", False),
+        ("Dynamic configs for broker 1 are:\n  log.cleaner.threads=2 sensitive=false\n", False),
+        ("services:\n  k:\n    image: apache/kafka:3.9.0\n", True),
+        ("services:\n  k: {image: apache/kafka:3.9.0, volumes: ['./c:/mnt/shared/config']}", False),
+        ("services:\n  k: {image: apache/kafka:3.9.0, volumes: ['data:/var/lib/data']}", True),
+        ("services:\n  k: {image: apache/kafka:3.9.0, env_file: k.env}", False),
+    ],
+)
+def test_defaults_hold_only_where_files_describe_the_brokers(text: str, hold: bool) -> None:
+    assert texts(file=text).defaults_hold is hold
 
 
 def test_properties_of_a_config_map_may_be_those_of_a_command() -> None:
