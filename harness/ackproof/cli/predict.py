@@ -104,8 +104,8 @@ def predict(
         for configured, record, violations in predictions:
             name = configured.scenario.name
             if configured.name:  # which may state a value that the user's own replaces
-                own = configured.overrides.document()
-                name = configuration_name(configured.name, configured.varied, own)
+                replaced = configured.overrides.document()
+                name = configuration_name(configured.name, {}, replaced)
             print_prediction(stdout(), name, record, violations, verbose=verbose)
     if any(violations for _, _, violations in predictions):
         raise typer.Exit(ExitCode.VIOLATED)
