@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import cached_property
 from typing import Any, Literal
@@ -99,6 +99,28 @@ class Part:
     @property
     def empty(self) -> bool:
         return not (self.nodes or self.topics or self.producers or self.consumers or self.kafka)
+
+    def named(self, name: str) -> Part:
+        """Return the part with a name for its producers and consumers."""
+        return replace(
+            self,
+            producers=tuple(replace(one, name=name) for one in self.producers),
+            consumers=tuple(replace(one, name=name) for one in self.consumers),
+        )
+
+
+def together(shape: str, parts: Sequence[Part], *, cluster: str = "") -> Part:
+    """Return what several parts of one file say about a cluster; of a version the first counts."""
+    return Part(
+        shape=shape,
+        cluster=cluster,
+        kafka=next((one.kafka for one in parts if one.kafka), None),
+        mode=next((one.mode for one in parts if one.mode), None),
+        nodes=tuple(node for one in parts for node in one.nodes),
+        topics=tuple(topic for one in parts for topic in one.topics),
+        producers=tuple(client for one in parts for client in one.producers),
+        consumers=tuple(client for one in parts for client in one.consumers),
+    )
 
 
 def _nothing(_: str) -> str | None:
