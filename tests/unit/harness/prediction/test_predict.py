@@ -730,3 +730,16 @@ def test_a_known_defect_of_librdkafka_makes_loss_possible(
     assert found.predicted["lost"] == ("possible" if lost else "impossible")
     texts = {one.case: one.text for one in DEFECTS}
     assert not lost or texts[lost] in found.prediction.reasons["lost"]
+
+
+@pytest.mark.parametrize(
+    ("arm", "word"), [(1, "possible"), (2, "impossible")], ids=["acks=1", "acks=all"]
+)
+def test_reads_may_be_misplaced_if_records_that_were_read_may_be_removed(
+    arm: int, word: str
+) -> None:
+    document = ACKS[arm].scenario.model_dump(by_alias=True)
+    workload = {**document["workload"], "consumers": {"readers": {}}}
+    found = predict(Scenario.model_validate({**document, "workload": workload})).predicted
+    assert found["misplaced-read"] == word
+    assert "misplaced-read" not in predict(ACKS[arm].scenario).predicted
