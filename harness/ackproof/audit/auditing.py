@@ -188,7 +188,8 @@ def _alternatives(group: Sequence[Setup]) -> Iterator[Alternative]:
     changes: tuple[Decision, ...] = ()
     for change, changed in best(group, most=_MOST_CHANGES):
         changes = (*changes, change)
-        yield Alternative(changes=changes, assumed=tuple(map(_assumed, changed)))
+        different = {str(one.when): one for one in changed}  # of a changed value several are one
+        yield Alternative(changes=changes, assumed=tuple(map(_assumed, different.values())))
 
 
 def _order(risk: Risk) -> tuple[int, int, int]:

@@ -64,6 +64,7 @@ def combine(
         differing=differing,
         controller=next((one.settings for one in nodes if "controller" in one.roles), {}),
         in_force=any(node.rank is Rank.IN_FORCE for node in brokers),
+        unread=tuple(unread),
         defaults_hold=not unread and any(node.rank is Rank.STATIC for node in brokers),
         topics=_topics([topic for _, part in parts for topic in part.topics], notes),
         producers=tuple(chain.from_iterable(part.producers for _, part in parts)),

@@ -70,6 +70,11 @@ def overlay(own: OwnConfig, document: Mapping[str, Any], *, kafka: str = "") -> 
             "topics and producers it says nothing",
             hint="Name a broker's file, too.",
         )
+    for given in own.unread[:1]:
+        raise ScenarioError(
+            f"{given.source}: {given.value} has settings of brokers and was not given",
+            hint="Name that file, too; `ackproof audit` answers for each value that it may have.",
+        )
     result = Overlay(version, name)
     result.warnings += own.warnings
     if kafka or own.kafka:
