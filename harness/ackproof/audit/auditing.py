@@ -8,7 +8,6 @@ from typing import Any
 
 from ackproof.audit import (
     availability,
-    cases,
     clients,
     consumers,
     defects,
@@ -207,7 +206,7 @@ def _assumed(setup: Setup) -> Assumed:
     ]
     return Assumed(
         when=setup.when,
-        risks=(*(_known(setup, risk) for risk in losses.risks), *by_defects, *_others(setup)),
+        risks=(*losses.risks, *by_defects, *_others(setup)),
         survives=defects.survived(losses.survives, [risk.failures for risk in by_defects]),
         undecided=tuple(
             one
@@ -215,13 +214,6 @@ def _assumed(setup: Setup) -> Assumed:
             if not any(covers(risk.failures, one) for risk in by_defects)
         ),
     )
-
-
-def _known(setup: Setup, risk: Risk) -> Risk:
-    """Return a loss with its case of the catalogue, and the runs that showed it."""
-    case = cases.loss(setup, risk.failures)
-    runs = cases.runs_of(case, risk.effect, setup.partition.kafka_version)
-    return replace(risk, case=case, runs=runs)
 
 
 def _others(setup: Setup) -> Iterator[Risk]:

@@ -70,11 +70,8 @@ LAST_ZOOKEEPER_RULES = "3.2.3"
 _CLIENTS = (("before 3.0", "2.8.2"), ("3.0 or later", "3.9.1"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Version:
-    release: str
-    source: Given | None
-    when: Mapping[str, str]
+_Version = tuple[str, Mapping[str, str]]
+"""A release, and `Setup.when`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,8 +118,7 @@ def _of(
     own: OwnConfig, topic: Topic, producer: Client | None, versions: Sequence[_Version]
 ) -> Iterator[Setup]:
     flushed = _flushed(own, topic)
-    for version, factor in product(versions, tuple(_replicas(own, topic))):
-        kafka = version.release
+    for (kafka, of_version), factor in product(versions, tuple(_replicas(own, topic))):
         combinations = product(
             tuple(_minima(own, topic, kafka, factor[0])),
             tuple(_unclean(own, topic, kafka)),
@@ -153,7 +149,7 @@ def _of(
                     unclean=unclean[0] == 1,
                 ),
                 when={
-                    **version.when,
+                    **of_version,
                     **factor[2],
                     **minimum[2],
                     **unclean[2],
@@ -323,11 +319,11 @@ def _versions(own: OwnConfig) -> Iterator[_Version]:
             numbers(release), Profile.of(release)
         except ValueError as error:
             raise ScenarioError(f"{own.kafka.source}: {error}") from None
-        yield _Version(release=release, source=own.kafka, when={})
+        yield release, {}
         return
     for since, until, release in _possible(own):
         label = since if since == until else f"{since} to {until}" if until else f"{since} or later"
-        yield _Version(release=release, source=None, when={KAFKA: label})
+        yield release, {KAFKA: label}
 
 
 def _mode(own: OwnConfig) -> str:
