@@ -78,7 +78,7 @@ _Version = tuple[str, Mapping[str, str]]
 class _Producer:
     """The effective settings of a producer.
 
-    refusal: why its library refuses them. library: that which is assumed; '' if a file shows it.
+    refusal: why its library refuses them. client: with the library and acks that are assumed.
     """
 
     acks: AcksValue
@@ -89,7 +89,7 @@ class _Producer:
     settings: Mapping[str, Given]
     when: Mapping[str, str]
     refusal: str = ""
-    library: str = ""
+    client: Client | None = None
 
 
 def setups(own: OwnConfig, *, topic: str = "") -> Iterator[tuple[Setup, ...]]:
@@ -136,9 +136,7 @@ def _of(
             yield Setup(
                 own=own,
                 topic=topic,
-                producer=replace(producer, library=writes.library)
-                if producer and writes.library
-                else producer,
+                producer=writes.client or producer,
                 consumers=own.consumers,
                 partition=_configuration(
                     own,
@@ -303,7 +301,7 @@ def _unclean(own: OwnConfig, topic: Topic, kafka: str) -> Iterator[_Assumed]:
     """Yield 1 where unclean elections are enabled, else 0."""
     default = str(Profile.of(kafka).unclean_by_default).lower()
     given = _effective(own, topic, UNCLEAN, Given(default, f"default of Kafka {kafka}"))
-    if given is None:
+    if given is None or not given.value:
         for value in ("false", "true"):
             yield value == "true", Given(value, ""), {UNCLEAN: value}
     else:
@@ -380,8 +378,11 @@ def _producers(producer: Client | None, kafka: str) -> Iterator[_Producer]:
             )
     elif not producer.library:
         for library in ("java", "librdkafka"):
-            for writes in _producers(replace(producer, library=library), kafka):
-                yield replace(writes, library=library, when={**writes.when, LIBRARY: library})
+            yield from _assuming(replace(producer, library=library), kafka, {LIBRARY: library})
+    elif name := next((key for key, given in producer.settings.items() if not given.value), ""):
+        for acks in ("0", "1", "all"):
+            settings = {**producer.settings, name: Given(acks, "")}
+            yield from _assuming(replace(producer, settings=settings), kafka, {ACKS: acks})
     elif producer.library == "librdkafka":
         yield _librdkafka(producer)
     elif producer.version is not None:
@@ -392,6 +393,11 @@ def _producers(producer: Client | None, kafka: str) -> Iterator[_Producer]:
             yield _java(producer, _CLIENTS[-1][1], {})
         else:
             yield from (old, new)
+
+
+def _assuming(client: Client, kafka: str, when: Mapping[str, str]) -> Iterator[_Producer]:
+    for writes in _producers(client, kafka):
+        yield replace(writes, client=writes.client or client, when={**writes.when, **when})
 
 
 _UNLIMITED = 2147483647
