@@ -263,7 +263,7 @@ def _faults(client: DockerClient) -> Iterator[Check]:
                 f"be injected: {', '.join(affected)}.",
             )
         else:
-            yield _ok(need.what, "works in a container's network namespace")
+            yield _ok(need.what, "works in a container")
 
 
 def require_needs(client: DockerClient, faults: Sequence[Fault]) -> None:

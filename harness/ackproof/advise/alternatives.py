@@ -27,6 +27,7 @@ from ackproof_model.advice import (
     outcome,
     sequences,
     with_failure,
+    writes_after,
 )
 
 Verdict = Literal["keeps everything", "may lose", "loses", "not decided"]
@@ -60,8 +61,8 @@ class Alternative:
         """Return when writes return while these steps are carried out."""
         possible, after = self.states.get(place, ()), None
         for done in range(len(self.steps), -1, -1):
-            outcomes = [outcome(one, self.steps[:done]) for one in possible]
-            if any(one.writes is not Ability.YES for one in outcomes):
+            able = {writes_after(one, self.steps[:done]) for one in possible}
+            if able != {Ability.YES}:
                 break
             after = done
         if not after:

@@ -22,7 +22,7 @@ from typing_extensions import TypedDict
 
 from ackproof.advise.dead_cluster import MIN_ISR, SESSION_KEYS, UNCLEAN
 from ackproof.advise.disks import NodeDisks, read_disks, require_one_cluster
-from ackproof.advise.live import LiveCluster
+from ackproof.advise.live import Eligible, LiveCluster
 from ackproof.cluster.admin import PartitionView
 from ackproof.errors import ScenarioError
 from ackproof.observation import broker_log, metadata_log
@@ -78,6 +78,7 @@ class _Partition(TypedDict):
     leader: int | None
     replicas: list[int]
     isr: list[int]
+    eligible: NotRequired[tuple[list[int], int | None] | None]
 
 
 class _Live(TypedDict):
@@ -218,6 +219,13 @@ def _live(document: _Live) -> LiveCluster:
         },
         settings=document["settings"],
         refused=document["refused"],
+        eligible={
+            (one["topic"], one["partition"]): Eligible(
+                members=frozenset(found[0]), last_leader=found[1]
+            )
+            for one in document["partitions"]
+            if (found := one.get("eligible"))
+        },
     )
 
 
@@ -247,12 +255,17 @@ def _of_cluster(live: LiveCluster) -> _Live:
                 "leader": view.leader,
                 "replicas": list(view.replicas),
                 "isr": list(view.isr),
+                "eligible": _of_eligible(live.eligible.get((topic, number))),
             }
             for (topic, number), view in sorted(live.partitions.items())
         ],
         "settings": {topic: dict(settings) for topic, settings in live.settings.items()},
         "refused": dict(live.refused),
     }
+
+
+def _of_eligible(one: Eligible | None) -> tuple[list[int], int | None] | None:
+    return (sorted(one.members), one.last_leader) if one else None
 
 
 def _of_node(node: NodeDisks) -> _Node:

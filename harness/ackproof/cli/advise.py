@@ -51,6 +51,7 @@ def start(
     kafka: advise_input.Kafka,
     from_cluster: advise_input.FromCluster = "",
     client_config: own_files.ClientConfig = None,
+    described: advise_input.Described = None,
     acks: advise_input.ProducerAcks = "",
     power_lost: advise_input.PowerLost = "",
     server: advise_input.Server = None,
@@ -74,6 +75,7 @@ def start(
         kafka=kafka,
         from_cluster=from_cluster,
         client_config=client_config,
+        described=described,
         acks=acks,
         power_lost=power_lost,
         server=server,
@@ -107,6 +109,7 @@ def what_if(
     kafka: advise_input.Kafka,
     from_cluster: advise_input.FromCluster = "",
     client_config: own_files.ClientConfig = None,
+    described: advise_input.Described = None,
     acks: advise_input.ProducerAcks = "",
     power_lost: advise_input.PowerLost = "",
     server: advise_input.Server = None,
@@ -129,6 +132,7 @@ def what_if(
         kafka=kafka,
         from_cluster=from_cluster,
         client_config=client_config,
+        described=described,
         acks=acks,
         power_lost=power_lost,
         server=server,
@@ -224,7 +228,7 @@ def restart(
     broker while producers write. Exit codes: 0 it may, 1 not by --fail-on, 2 bad input. Example:
     [bold]ackproof advise restart 2 --from-cluster localhost:9092 --kafka 4.1.2[/]
     """
-    from ackproof.advise import document, live, rolling, screen
+    from ackproof.advise import document, rolling, screen
     from ackproof.advise.bundle import read_evidence
 
     wanted = advise_input.wanted(acks)
@@ -234,9 +238,7 @@ def restart(
     if bool(from_cluster) == (bundle is not None):
         raise ScenarioError("name a running cluster with --from-cluster, or a bundle of one")
     cluster = (
-        read_evidence([bundle]).live
-        if bundle
-        else live.ask(from_cluster, advise_input.client(client_config))
+        read_evidence([bundle]).live if bundle else advise_input.ask(from_cluster, client_config)
     )
     if cluster is None:
         raise ScenarioError(

@@ -38,6 +38,7 @@ def collect(
         ),
     ] = "",
     client_config: own_files.ClientConfig = None,
+    described: advise_input.Described = None,
     server: advise_input.Server = None,
     dump: advise_input.Dump = None,
     logs: advise_input.Logs = None,
@@ -49,7 +50,7 @@ def collect(
     on each machine, and name all bundles to `advise start` or `advise outage`. Example:
     [bold]ackproof advise collect /var/lib/kafka --kafka 3.9.1 --out broker-1.json.gz[/]
     """
-    from ackproof.advise import bundle, live
+    from ackproof.advise import bundle
 
     advise_input.check_kafka(kafka)
     if not disks and not from_cluster:
@@ -59,7 +60,7 @@ def collect(
     warnings: list[str] = []
     evidence = advise_input.evidence(disks or [], kafka, server, dump, logs, warnings=warnings)
     if from_cluster:
-        evidence.live = live.ask(from_cluster, advise_input.client(client_config))
+        evidence.live = advise_input.ask(from_cluster, client_config, described)
     print_warnings(warnings)
     collected = bundle.document(evidence)
     size = bundle.write(collected, out)
