@@ -203,9 +203,11 @@ def _read(
     clusters = read_clusters([path for path in paths if path.name != FILE], kafka=kafka)
     own = clusters[0]
     if from_cluster:
+        from ackproof.own_config.reading import client_settings
         from ackproof.own_config.running import ask_beside
 
-        asked = ask_beside(replace(own, kafka=None), from_cluster, topic, client_config)
+        client = client_settings(client_config) if client_config else {}
+        asked = ask_beside(replace(own, kafka=None), from_cluster, topic, client)
         own = replace(asked, kafka=asked.kafka or own.kafka)
         clusters = (own,)
     if not own.read:

@@ -112,7 +112,7 @@ class OwnFiles:
 
     def read(self) -> OwnConfig:
         """Read the files, and ask the cluster. Raises ScenarioError, ClusterError."""
-        from ackproof.own_config.reading import read_options
+        from ackproof.own_config.reading import client_settings, read_options
 
         if self.from_cluster and not self.topic:
             raise ScenarioError("--from-cluster needs the name of a topic: --topic NAME")
@@ -120,7 +120,8 @@ class OwnFiles:
         if self.from_cluster:
             from ackproof.own_config.running import ask_beside
 
-            return ask_beside(own, self.from_cluster, self.topic, self.client_config)
+            client = client_settings(self.client_config) if self.client_config else {}
+            return ask_beside(own, self.from_cluster, self.topic, client)
         return _of_topic(own, self.topic) if self.topic else own
 
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 
 from ackproof.cluster.preflight import Preflight
 from ackproof.errors import ClusterError, ScenarioError
 from ackproof.own_config.combining import combine
 from ackproof.own_config.configuration import Given, OwnConfig, Topic
 from ackproof.own_config.parts import Node, Part, Rank, secret
-from ackproof.own_config.reading import client_settings
 
 
 def ask(bootstrap: str, topic: str, client: Mapping[str, str]) -> OwnConfig:
@@ -56,18 +54,18 @@ def ask(bootstrap: str, topic: str, client: Mapping[str, str]) -> OwnConfig:
     return combine([(bootstrap, part)], ())
 
 
-def ask_beside(own: OwnConfig, bootstrap: str, topic: str, client: Path | None) -> OwnConfig:
+def ask_beside(own: OwnConfig, bootstrap: str, topic: str, client: Mapping[str, str]) -> OwnConfig:
     """Return a running cluster's configuration with the clients of files.
 
-    client: a file with the settings of the client that asks. Raises ScenarioError for files about
-    brokers or topics, which the cluster replaces, and what `ask` raises.
+    Raises ScenarioError for files about brokers or topics, which the cluster replaces, and what
+    `ask` raises.
     """
     if own.describes_brokers or own.topics:
         raise ScenarioError(
             f"--from-cluster replaces files about brokers and topics, such as {own.read[0].file}: "
             "leave out one of them"
         )
-    asked = ask(bootstrap, topic, client_settings(client) if client else {})
+    asked = ask(bootstrap, topic, client)
     return replace(
         asked,
         producers=own.producers,
