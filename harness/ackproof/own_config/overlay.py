@@ -254,7 +254,10 @@ class Overlay:
         text = ", ".join(f"{key}={given.value}" for key, given in settings.items())
         self.used.append(f"topic: {text or 'the defaults of Kafka'}")
         if "min.insync.replicas" not in settings:
-            self.used.append("min.insync.replicas=1 (Kafka's default)")
+            why = (
+                "Kafka's default" if own.defaults_hold else "assumed: no file describes the brokers"
+            )
+            self.used.append(f"min.insync.replicas=1 ({why})")
 
     def _removals(self, broker: Settings, topic: Settings) -> None:
         """Report the settings that remove acked records; a run of ackproof keeps them."""
