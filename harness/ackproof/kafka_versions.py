@@ -58,12 +58,12 @@ def numbers(version: str) -> tuple[int, ...]:
             f"Kafka {version} is too old: ackproof needs named listeners, which came with 0.10.2"
         )
     line, number = release[:-1], release[-1]
-    if line not in _LAST and not NEWEST < line < (NEWEST[0] + 2,):
-        raise ValueError(f"there is no Kafka {version}; the newest known here is {DEFAULT_KAFKA}")
-    last = _LAST.get(line, 0)
-    if number > last + (_MORE if line >= _OPEN else 0):
-        newest = f"{_text(line)}.{last}" if line in _LAST else DEFAULT_KAFKA
-        raise ValueError(f"there is no Kafka {version}; the newest known here is {newest}")
+    known, last = f"the newest known here is {DEFAULT_KAFKA}", _LAST.get(line, 0)
+    if line in _LAST:
+        known = f"the last known release of {_text(line)} is {_text(line)}.{last}"
+    may_exist = line in _LAST or NEWEST < line < (NEWEST[0] + 2,)
+    if not may_exist or number > last + (_MORE if line >= _OPEN else 0):
+        raise ValueError(f"there is no Kafka {version}; {known}")
     return release
 
 

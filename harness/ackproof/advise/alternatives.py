@@ -61,7 +61,8 @@ class Alternative:
         """Return when writes return while these steps are carried out."""
         possible, after = self.states.get(place, ()), None
         for done in range(len(self.steps), -1, -1):
-            if any(writes_after(one, self.steps[:done]) is not Ability.YES for one in possible):
+            able = {writes_after(one, self.steps[:done]) for one in possible}
+            if able != {Ability.YES}:
                 break
             after = done
         if not after:

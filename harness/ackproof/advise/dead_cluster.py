@@ -160,7 +160,8 @@ def dead_cluster(nodes: Mapping[int, NodeDisks], dump: str, settings: Settings) 
                         )
                         for broker in state.replicas
                     ),
-                    leader=None if state.leader < 0 else state.leader,
+                    # ZooKeeper names the last leader until a controller elects another one.
+                    leader=None if fenced.get(state.leader, True) else state.leader,
                     leader_epoch=state.leader_epoch,
                     isr=frozenset(state.isr),
                     elr_members=frozenset(state.elr),

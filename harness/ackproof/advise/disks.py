@@ -80,11 +80,13 @@ def read_disks(paths: Sequence[Path]) -> Mapping[int, NodeDisks]:
                 hint="Name a directory of log.dirs or of ZooKeeper (dataDir), or a folder that has "
                 "some.",
             )
-        for folder in folders:
-            try:
-                _add(nodes, folder)
-            except OSError as error:
-                raise _unreadable(error) from error
+        try:
+            for folder in folders:
+                if not _of_zookeeper(folder):
+                    _add(nodes, folder)
+            _add_zookeeper(nodes, [folder for folder in folders if _of_zookeeper(folder)])
+        except OSError as error:
+            raise _unreadable(error) from error
     require_one_cluster(nodes.values())
     return nodes
 
@@ -98,7 +100,10 @@ def sent(times: Sequence[tuple[int, int]], offsets: Offsets) -> tuple[datetime, 
     after = [at for offset, at in times if offset >= offsets.last] or [at for _, at in times[-1:]]
     if not before or before[-1] < 0:
         return None
-    first, last = (datetime.fromtimestamp(at / 1000, tz=UTC) for at in (before[-1], after[0]))
+    try:
+        first, last = (datetime.fromtimestamp(at / 1000, tz=UTC) for at in (before[-1], after[0]))
+    except (ValueError, OverflowError, OSError):  # producers may set any timestamp
+        return None
     return first, max(first, last)
 
 
@@ -114,7 +119,7 @@ def require_one_cluster(nodes: Iterable[NodeDisks]) -> None:
 def _log_directories(folder: Path, depth: int) -> Iterator[Path]:
     if not folder.is_dir():
         return
-    if (folder / "meta.properties").is_file() or (folder / zookeeper_data.FOLDER).is_dir():
+    if (folder / "meta.properties").is_file() or _of_zookeeper(folder):
         yield folder
     elif depth:
         for below in sorted(one for one in folder.iterdir() if one.is_dir()):
@@ -122,10 +127,6 @@ def _log_directories(folder: Path, depth: int) -> Iterator[Path]:
 
 
 def _add(nodes: dict[int, NodeDisks], folder: Path) -> None:
-    if (folder / zookeeper_data.FOLDER).is_dir():
-        node = _zookeeper(folder)
-        nodes[node.node] = node
-        return
     meta = javaproperties.loads((folder / "meta.properties").read_text(encoding="utf-8"))
     name, cluster = meta.get("node.id", meta.get("broker.id")), meta.get("cluster.id")
     if name is None or not name.isdigit() or cluster is None:
@@ -147,13 +148,33 @@ def _add(nodes: dict[int, NodeDisks], folder: Path) -> None:
             _add_replica(node, place, replica, watermarks.get(place, 0), begins.get(place, 0))
 
 
-def _zookeeper(folder: Path) -> NodeDisks:
-    own = folder / "myid"
-    number = own.read_text(encoding="utf-8").strip() if own.is_file() else ""
+def _of_zookeeper(folder: Path) -> bool:
+    return (folder / zookeeper_data.FOLDER).is_dir()
+
+
+def _add_zookeeper(nodes: dict[int, NodeDisks], folders: Iterable[Path]) -> None:
+    """Add ZooKeeper's nodes. A dataDir and a dataLogDir that are beside each other are one node."""
+    of_node: dict[Path, list[Path]] = {}
+    for folder in folders:
+        key = folder if zookeeper_data.is_whole(folder) else folder.parent
+        of_node.setdefault(key, []).append(folder)
+    for together in of_node.values():
+        node = _zookeeper(together)
+        if node.node in nodes:
+            raise ScenarioError(
+                f"{together[0]} is of ZooKeeper's node {-1 - node.node}, as an earlier folder is",
+                hint="Name each node's data once.",
+            )
+        nodes[node.node] = node
+
+
+def _zookeeper(folders: Sequence[Path]) -> NodeDisks:
+    own = [path for folder in folders if (path := folder / "myid").is_file()]
+    number = own[0].read_text(encoding="utf-8").strip() if own else ""
     try:
-        cluster, printed = zookeeper_data.read(folder)
+        cluster, printed = zookeeper_data.read(folders)
     except ValueError as error:
-        raise ScenarioError(f"{folder}: {error}") from error
+        raise ScenarioError(f"{', '.join(map(str, folders))}: {error}") from error
     return NodeDisks(
         node=-1 - (int(number) if number.isdigit() else 0), cluster=cluster, zookeeper=printed
     )
@@ -227,7 +248,9 @@ def _near_end(segment: Path, epoch: int) -> tuple[int, list[tuple[int, int]]]:
     with segment.open("rb") as log:
         size = segment.stat().st_size
         first = next(batches(log, size=size), None)
-        position = max((entry[1] for entry in _entries(index, _OFFSET_ENTRY)[-1:]), default=0)
+        entries = _entries(index, _OFFSET_ENTRY)[-1:]
+        position = max((at for _, at in entries if at < size), default=0)
+        position = max(position, 0)  # a damaged index has anything
         log.seek(position)
         last = next(batches(log, size=size - position), None)
     if not (position and first and last and last.crc_ok and last.leader_epoch == epoch):

@@ -75,7 +75,7 @@ def with_description(cluster: LiveCluster, text: str) -> LiveCluster:
     if "LastKnownElr:" not in text:
         raise ScenarioError(
             "--described names no eligible leader replicas (LastKnownElr)",
-            hint="Give the output of `kafka-topics.sh --describe` of Kafka 4.",
+            hint="Give what kafka-topics.sh of Kafka 4 prints, described in the how-to of outages.",
         )
     eligible = {}
     for match in _DESCRIBED.finditer(text):
@@ -202,10 +202,20 @@ def _situation(
     )
 
 
+#: Makes with rules of their own, by how their clusters' ids begin.
+_MAKES = {"redpanda.": "Redpanda", "lkc-": "Confluent Cloud"}
+
+
 def ask(bootstrap: str, client: Mapping[str, str]) -> LiveCluster:
     """Return what the cluster reports. Raises ClusterError if no broker answers or refuses it."""
     admin, preflight = Admin(bootstrap, settings=client), Preflight(bootstrap, client)
     topics = preflight.topics()  # raises the reason if the cluster refuses the client
+    cluster = preflight.cluster_id()
+    if make := next((make for start, make in _MAKES.items() if cluster.startswith(start)), ""):
+        raise ClusterError(
+            f"{bootstrap} is a cluster of {make}, whose rules of replication are unknown here",
+            hint="Advice is for Apache Kafka.",
+        )
     partitions = admin.partitions()
     if missing := sorted(topics - {topic for topic, _ in partitions}):
         raise ClusterError(

@@ -257,6 +257,7 @@ def brokers(text: str, nodes: frozenset[int]) -> frozenset[int]:
         ) from None
     if strangers := sorted(brokers - nodes):
         raise ScenarioError(
-            f"--power-lost names brokers {strangers}, whose disks are not given: {sorted(nodes)}"
+            f"--power-lost names brokers {strangers}, whose disks are not given: "
+            f"{sorted(one for one in nodes if one >= 0)}"  # ZooKeeper's are negative
         )
     return brokers

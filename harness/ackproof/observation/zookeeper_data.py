@@ -1,7 +1,8 @@
 """Reads a ZooKeeper node's data directory, and prints Kafka's part of it as a metadata log.
 
-The directory has snapshots and transaction logs (`version-2`). A snapshot is taken while writes go
-on, so the later transactions are applied again; logs before the oldest snapshot are usually purged.
+The directory has snapshots and transaction logs (`version-2`); with `dataLogDir` the logs are in
+another one. A snapshot is taken while writes go on, so the later transactions are applied again;
+logs before the oldest snapshot are usually purged.
 The printed form is that of Kafka's dump of the controllers' log, with zxids as offsets: one parser
 reads both. It has leaders, ISRs, sessions of brokers and settings of topics, and no other znodes.
 """
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import groupby
@@ -24,28 +25,59 @@ FOLDER = "version-2"
 #: The first line of the printed form.
 TITLE = "ZooKeeper"
 _SNAPSHOT_MAGIC = b"ZKSN"
-_FILE = re.compile(r"(?P<kind>log|snapshot)\.(?P<zxid>[0-9a-f]+)")
+#: The last field of a whole snapshot (`FileSnap`, `SnapStream.sealStream`).
+_SEAL = b"\0\0\0\1/"
+_FILE = re.compile(r"(?P<kind>log|snapshot)\.(?P<zxid>[0-9a-f]+)(?P<compressed>\.(gz|snappy))?")
 _CLUSTER = re.compile(r"(?P<root>/?.*)/cluster/id")
 _RELEVANT = re.compile(r"/brokers/(topics|ids)/.*|/config/(topics/.*|brokers/<default>)")
 _SETTINGS = re.compile(r"/config/(topics/(?P<topic>[^/]+)|brokers/<default>)")
 _RESOURCE_TOPIC, _RESOURCE_BROKER = 2, 4  # ConfigResource.Type
 
 
-@damage_as_value_error("the data of ZooKeeper")
-def read(folder: Path) -> tuple[str, str]:
-    """Return the id of the Kafka cluster and the printed log of a data directory.
+def is_whole(folder: Path) -> bool:
+    """Whether a data directory has both snapshots and logs (`dataLogDir` separates them)."""
+    return len({path.name.partition(".")[0] for path in _files([folder])}) > 1
 
-    Raises ValueError if it is damaged, or if it has no Kafka cluster or several; OSError.
+
+def _files(folders: Sequence[Path]) -> Iterator[Path]:
+    for folder in folders:
+        yield from (one for one in sorted((folder / FOLDER).iterdir()) if _FILE.fullmatch(one.name))
+
+
+def read(folders: Sequence[Path]) -> tuple[str, str]:
+    """Return the id of the Kafka cluster and the printed log of a node's data directories.
+
+    Raises ValueError if they are damaged or without logs, or if they have no Kafka cluster or
+    several; OSError.
     """
     snapshots: dict[int, bytes] = {}
     logs: list[bytes] = []
-    for path in sorted((folder / FOLDER).iterdir()):
-        if (match := _FILE.fullmatch(path.name)) is None:
-            continue
+    partial = 0
+    for path in _files(folders):
+        match = _FILE.fullmatch(path.name)
+        assert match
+        if match["compressed"]:
+            raise ValueError(f"ZooKeeper's {path.name} is compressed: decompress a copy of it")
+        content = path.read_bytes()
         if match["kind"] == "log":
-            logs.append(path.read_bytes())
+            logs.append(content)
+        elif content.endswith(_SEAL):
+            snapshots[int(match["zxid"], 16)] = content
         else:
-            snapshots[int(match["zxid"], 16)] = path.read_bytes()
+            partial += 1  # ZooKeeper does not read it either
+    if not logs:
+        raise ValueError(
+            "ZooKeeper's data has no transaction log, so that its last changes are missing: name a "
+            "folder that has both dataDir and dataLogDir"
+        )
+    if partial and not snapshots:
+        raise ValueError("no snapshot of ZooKeeper is whole")
+    return printed(snapshots, logs)
+
+
+@damage_as_value_error("the data of ZooKeeper")
+def printed(snapshots: Mapping[int, bytes], logs: Iterable[bytes]) -> tuple[str, str]:
+    """Return the same of the snapshots, by their zxid, and the logs of a directory."""
     every = list(_ordered(snapshots, logs))
     clusters = {
         match["root"]: json.loads(write.data)["id"]
@@ -56,6 +88,9 @@ def read(folder: Path) -> tuple[str, str]:
         raise ValueError(
             f"ZooKeeper has {len(clusters)} Kafka clusters ({', '.join(clusters.values())}): "
             "data of exactly one is read"
+            if clusters
+            else "ZooKeeper's data has no Kafka cluster, or its snapshots are elsewhere: name a "
+            "folder that has both dataDir and dataLogDir"
         )
     ((root, cluster),) = clusters.items()
     relevant = (
@@ -76,6 +111,9 @@ def _ordered(snapshots: Mapping[int, bytes], logs: Iterable[bytes]) -> Iterator[
     begin = min(snapshots, default=0)
     for zxid in sorted({*transactions, *snapshots}):
         for write in transactions.get(zxid, ()) if zxid > begin else ():
+            topic, _, partitions = write.path.partition("/partitions/")
+            if partitions and known.get(topic) is None:
+                continue  # of a topic that was deleted while the snapshot was taken
             known[write.path] = write.data
             yield write
         if zxid in snapshots:

@@ -171,6 +171,8 @@ def writes(log: bytes) -> Iterator[Write]:
 
     The end of a session is a write with an empty path: it deletes the session's ephemeral znodes.
     """
+    if not any(log[:_HEADER_SIZE]):
+        return  # it was only created
     if log[:4] != _MAGIC:
         raise ValueError(f"not a ZooKeeper transaction log: it begins with {log[:4]!r}")
     at = _HEADER_SIZE

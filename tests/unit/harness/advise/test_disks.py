@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from ackproof.advise.alternatives import alternatives
 from ackproof.advise.bundle import Evidence, document, read_evidence, write
 from ackproof.advise.dead_cluster import MIN_ISR, UNCLEAN, Settings, dead_cluster, dump_of
-from ackproof.advise.disks import METADATA, NodeDisks, read_disks
+from ackproof.advise.disks import METADATA, NodeDisks, read_disks, sent
 from ackproof.advise.rolling import Restarted
 from ackproof.advise.screen import print_restart
 from ackproof.cli.main import app
@@ -23,7 +23,7 @@ from ackproof.errors import ScenarioError
 from ackproof_model.advice import Ability, Elect, Offsets, Outcome, ReplicaLog, Start, outcome
 from segment_files import batch
 from support.dead_disks import DUMP, disk, payload
-from support.zookeeper_files import HEADER, create, leads, transaction
+from support.zookeeper_files import HEADER, create, leads, snapshot, transaction
 
 SETTINGS = Settings(kafka="3.9.1", properties={}, acks="all")
 
@@ -254,11 +254,15 @@ def test_folders_without_disks_of_one_cluster_are_refused(tmp_path, prepare, mes
         read_disks([tmp_path / "disks"])
 
 
-def zookeeper(folder: Path) -> None:
-    """Write ZooKeeper's data of the cluster of `DUMP`, and let its brokers be in that mode."""
+def zookeeper(folder: Path, *, session: bool = True) -> None:
+    """Write ZooKeeper's data of the cluster of `DUMP`, and let its brokers be in that mode.
+
+    session: whether that of broker 1, which leads, has not ended.
+    """
     (folder / "zookeeper" / "version-2").mkdir(parents=True)
     writes = (
         create("/cluster/id", {"version": "1", "id": "c"}),
+        *([create("/brokers/ids/1", {}, ephemeral=True)] if session else []),
         create("/brokers/topics/orders", {"partitions": {"0": [1, 2]}}),
         create("/brokers/topics/orders/partitions/0/state", leads(1, 4, [1])),
         create("/config/topics/orders", {"version": 1, "config": {MIN_ISR: "2"}}),
@@ -294,6 +298,58 @@ def test_a_cluster_in_zookeeper_mode_has_its_state_from_zookeeper(tmp_path: Path
     (tmp_path / "3" / "meta.properties").write_text("node.id=100\ncluster.id=c\n")
     with pytest.raises(ScenarioError, match="both ZooKeeper and the controllers"):
         dump_of(read_disks([tmp_path]), "3.9.2")
+
+
+@pytest.mark.parametrize("session", [True, False])
+def test_a_dead_leader_in_zookeeper_mode_does_not_let_writes_return(
+    tmp_path: Path, session: bool
+) -> None:
+    """Once all brokers are gone, no controller is left that would remove the leader's name."""
+    for broker, records in ((1, 9), (2, 9)):
+        disk(tmp_path / str(broker), broker, records=records)
+    zookeeper(tmp_path, session=session)
+    nodes = read_disks([tmp_path])
+    dump = dump_of(nodes, "2.6.2").replace('"isr": [1]', '"isr": [1, 2]').replace('"2"', '"1"')
+    found = dead_cluster(nodes, dump, replace(SETTINGS, kafka="2.6.2"))
+    judged = {one.steps: one for one in alternatives(found.situations)}
+    assert judged[()].outcomes["orders", 0].writes is Ability.NO
+    assert judged[(Start((2,)),)].outcomes["orders", 0].leaders == (2,)
+    assert judged[(Start((1, 2)),)].writes_return(("orders", 0)).after == 1
+
+
+def test_data_and_logs_of_zookeeper_may_be_in_folders_beside_each_other(tmp_path: Path) -> None:
+    for broker in (1, 2):
+        disk(tmp_path / str(broker), broker, records=9)
+    zookeeper(tmp_path)
+    (tmp_path / "zookeeper").rename(tmp_path / "log")
+    content = {"/cluster/id": {"version": "1", "id": "c"}}
+    (tmp_path / "data" / "version-2").mkdir(parents=True)
+    (tmp_path / "data" / "version-2" / "snapshot.0").write_bytes(snapshot(content))
+    (tmp_path / "data" / "myid").write_text("3\n")
+    assert sorted(read_disks([tmp_path])) == [-4, 1, 2]
+    with pytest.raises(ScenarioError, match=r"data: .* no transaction log"):
+        read_disks([tmp_path / "data"])
+    (tmp_path / "more").mkdir()
+    zookeeper(tmp_path / "more")
+    (tmp_path / "more" / "zookeeper" / "version-2" / "snapshot.0").write_bytes(snapshot(content))
+    assert sorted(read_disks([tmp_path])) == [-4, -1, 1, 2]
+    (tmp_path / "more" / "zookeeper" / "myid").write_text("3")
+    with pytest.raises(ScenarioError, match="of ZooKeeper's node 3, as an earlier folder is"):
+        read_disks([tmp_path])
+
+
+@pytest.mark.parametrize("at", [-5, 7, 10**6])
+def test_a_damaged_index_is_not_followed(tmp_path: Path, at: int) -> None:
+    replica = disk(tmp_path, 1, records=9, clean=True) / "orders-0"
+    (replica / "leader-epoch-checkpoint").write_text("0\n1\n4 2\n")
+    (replica / f"{0:020}.index").write_bytes(struct.pack(">ii", 1, at))
+    assert read_disks([tmp_path])[1].logs["orders", 0].end == 9
+
+
+@pytest.mark.parametrize("at", [1_700_000_000_000_000, 2**62])
+def test_a_timestamp_that_is_no_date_is_unknown(at: int) -> None:
+    assert sent([(0, 1000), (9, 2000)], Offsets(0, 9)) is not None
+    assert sent([(0, 1000), (9, at)], Offsets(0, 9)) is None
 
 
 def advise(nodes_at: Path, dump: str, *options: str) -> tuple[int, str]:

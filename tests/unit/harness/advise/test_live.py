@@ -136,6 +136,10 @@ def test_one_more_failure_counts_partitions() -> None:
 def test_a_topic_without_reported_partitions_is_no_cluster_without_partitions(monkeypatch) -> None:
     monkeypatch.setattr(live_module.Preflight, "topics", lambda _: frozenset({"orders"}))
     monkeypatch.setattr(live_module.Admin, "partitions", lambda _: {})
+    monkeypatch.setattr(live_module.Preflight, "cluster_id", lambda _: "redpanda.6c64")
+    with pytest.raises(ClusterError, match="is a cluster of Redpanda, whose rules"):
+        live_module.ask("localhost:1", {})
+    monkeypatch.setattr(live_module.Preflight, "cluster_id", lambda _: "Some(22 characters)")
     with pytest.raises(ClusterError, match="did not answer which partitions topic orders has"):
         live_module.ask("localhost:1", {})
 
