@@ -210,7 +210,10 @@ def _decided(one: Mapping[str, Any]) -> bool:
 
 
 def table(results: Collection[Result]) -> Iterator[str]:
-    """Yield a row for each word and set of failures."""
+    """Yield a row for each word and set of failures.
+
+    A loss that did not happen is undecided until it has three tries.
+    """
     by_claim: defaultdict[tuple[str, str, int], list[Result]] = defaultdict(list)
     for one in (one for result in results for one in result["tries"]):
         by_claim[one["word"], " + ".join(one["failures"]), one["number"]].append(one)
@@ -218,12 +221,13 @@ def table(results: Collection[Result]) -> Iterator[str]:
     for (word, failures, _), tries in by_claim.items():
         decided = [one for one in tries if _decided(one)]
         lost = sum(one["lost"] > 0 for one in decided)
+        is_open = not decided or (word == LOSES and not lost and len(tries) < _TRIES)
         counts = {
             "configurations": int(bool(decided)),
             "runs": len(decided),
             "lost": lost,
-            "right": int(bool(decided) and (lost > 0) == (word == LOSES)),
-            "undecided": int(not decided),
+            "right": int(not is_open and (lost > 0) == (word == LOSES)),
+            "undecided": int(is_open),
         }
         rows[word, failures].update(counts)
         rows[word, "all"].update(counts)

@@ -163,7 +163,7 @@ def test_table_counts_what_runs_showed():
         }
 
     tries = [
-        [run(1, LOSES, 0)],
+        [run(1, LOSES, 0), run(6, LOSES, 0)],
         [run(1, LOSES, 3)],
         [run(2, SURVIVES, 3), run(3, SURVIVES, 0)],
         [run(4, SURVIVES, None), run(5, SURVIVES, 0, acked=2)],
@@ -173,11 +173,11 @@ def test_table_counts_what_runs_showed():
         for schedule, one in zip("aabc", tries, strict=True)
     ]
     assert list(audit_truth.table(results)) == [
-        "5 configurations, 3 schedules; 1 of 2 tries of a loss lost",
+        "6 configurations, 3 schedules; 1 of 3 tries of a loss lost",
         "| word | failures | configurations | runs | lost | right | undecided |",
         "|---|---|---|---|---|---|---|",
-        "| loses | all | 1 | 2 | 1 | 1 | 0 |",
-        "| loses | crash | 1 | 2 | 1 | 1 | 0 |",
+        "| loses | all | 2 | 3 | 1 | 1 | 1 |",
+        "| loses | crash | 2 | 3 | 1 | 1 | 1 |",
         "| survives | all | 2 | 2 | 1 | 1 | 2 |",
         "| survives | crash | 2 | 2 | 1 | 1 | 2 |",
     ]
