@@ -175,6 +175,7 @@ def dead_cluster(nodes: Mapping[int, NodeDisks], dump: str, settings: Settings) 
             )
         except ValueError as error:
             unknown.append(f"{name}: {error}")
+    unknown += _of_one_broker(dump)
     problems = [problem for node in nodes.values() for problem in node.problems]
     return ClusterState(
         situations=situations,
@@ -268,6 +269,20 @@ def _configured(dump: str) -> Mapping[str, Mapping[str, str]]:
             else:
                 found.setdefault(name, {})[data["name"]] = data["value"]
     return found
+
+
+def _of_one_broker(dump: str) -> list[str]:
+    """Return in words the dynamic settings that one broker or controller has of its own."""
+    found: dict[tuple[str, str], str | None] = {}
+    for entry in metadata_log.records(dump):
+        data = entry.data
+        if entry.kind == "CONFIG_RECORD" and data["resourceType"] == _BROKER:
+            found[data["resourceName"], data["name"]] = data["value"]
+    return [
+        f"node {number} has {key}={value} of its own (a dynamic setting), which is not used"
+        for (number, key), value in found.items()
+        if number and key in (MIN_ISR, UNCLEAN) and value is not None
+    ]
 
 
 def _elr(dump: str) -> bool:

@@ -66,23 +66,29 @@ def print_advice(
         console.print(table)
         _print_commands(console, best, judged, cluster)
         console.print()
+    for text, tone in notes(cluster, _MOST):
+        style = "red" if tone == "lost" else "yellow"
+        console.print(text, style=style, highlight=False, markup=False)
+
+
+def notes(cluster: ClusterState, most: int) -> Iterator[tuple[str, str]]:
+    """Yield what is gone already, assumed or unknown, each with its tone: lost or unclear.
+
+    most: of what is unknown.
+    """
     for place, possible in cluster.situations.items():
         if gone := possible[-1].gone:
-            console.print(
-                f"{_name(place)}: offsets {gone} were committed, and are on no disk any more",
-                style="red",
-            )
+            text = f"{_name(place)}: offsets {gone} were committed, and are on no disk any more"
+            yield text, "lost"
     if cluster.defaults:
-        console.print(
+        yield (
             f"No source states {' and '.join(cluster.defaults)} of every topic: Kafka's default "
             "is used. Name the brokers' server.properties with --server.",
-            style="yellow",
-            highlight=False,
+            "unclear",
         )
-    for line in cluster.unknown[:_MOST]:
-        console.print(f"unknown: {line}", style="yellow", highlight=False)
-    if len(cluster.unknown) > _MOST:
-        console.print(f"unknown: {len(cluster.unknown) - _MOST} more", style="yellow")
+    yield from ((f"unknown: {line}", "unclear") for line in cluster.unknown[:most])
+    if len(cluster.unknown) > most:
+        yield f"unknown: {len(cluster.unknown) - most} more", "unclear"
 
 
 def together(

@@ -307,12 +307,13 @@ def write_audit_page(path: Path, audit: Audit, difference: Difference | None = N
 def write_advice_page(
     path: Path, cluster: ClusterState, by_acks: Mapping[str, Sequence[Alternative]]
 ) -> None:
-    from ackproof.advise.screen import distinct, group_lines, together
+    from ackproof.advise.screen import distinct, group_lines, notes, together
 
     _write_advice(
         path,
         "Which steps keep acknowledged records?",
         cluster=cluster,
+        notes=list(notes(cluster, _MOST_GROUPS)),
         by_acks=[(acks, distinct(judged)) for acks, judged in together(by_acks)],
         groups=lambda one: list(group_lines(one, cluster)),
     )
@@ -331,7 +332,7 @@ def _write_advice(path: Path, title: str, **content: Any) -> None:
         most=_MOST_GROUPS,
         tones={"keeps everything": "kept", "loses": "lost"},
         notices={"lost": "finding", "unclear": "inconclusive"},
-        **{"cluster": None, "by_acks": (), "sections": (), **content},
+        **{"notes": (), "by_acks": (), "sections": (), **content},
     )
     with disk_errors(path), replacing(path) as partial:
         partial.write_text(text, encoding="utf-8")

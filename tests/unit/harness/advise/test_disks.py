@@ -195,6 +195,24 @@ def test_a_switch_is_read_as_kafka_reads_it(nodes, value, on) -> None:
     assert state.unclean_election is on
 
 
+def test_a_dynamic_setting_of_one_broker_is_reported(nodes, tmp_path: Path) -> None:
+    """Also on the page, beside the defaults that are used, and what is gone."""
+    of = {"resourceType": 4, "name": UNCLEAN, "value": "true"}
+    dump = DUMP + payload("CONFIG_RECORD", resourceName="1", **of)
+    text = f"node 1 has {UNCLEAN}=true of its own (a dynamic setting), which is not used"
+    assert dead_cluster(nodes, dump, SETTINGS).unknown == (text,)
+    removed = payload("CONFIG_RECORD", resourceName="1", **of).replace('"true"', "null")
+    assert dead_cluster(nodes, dump + removed, SETTINGS).unknown == ()
+    of_all = DUMP + payload("CONFIG_RECORD", resourceName="", **of)
+    assert dead_cluster(nodes, of_all, SETTINGS).unknown == ()
+    (tmp_path / "a" / "data" / "replication-offset-checkpoint").write_text("0\n1\norders 0 20\n")
+    page = tmp_path / "page.html"
+    _, screen = advise(tmp_path, dump, "--html", str(page))
+    for shown in (text, f"No source states {UNCLEAN}", "offsets 9 to 19 were committed"):
+        assert shown in screen
+        assert shown in page.read_text()
+
+
 def test_settings_of_a_deleted_topic_are_not_those_of_its_successor(nodes) -> None:
     again = DUMP.replace('"topicId": "a"', '"topicId": "b"').split("\n", 2)[2]
     again = "".join(x for x in again.splitlines(keepends=True) if "CONFIG_RECORD" not in x)
