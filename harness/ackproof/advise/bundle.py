@@ -21,7 +21,7 @@ from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from ackproof.advise.dead_cluster import MIN_ISR, SESSION_KEYS, UNCLEAN
-from ackproof.advise.disks import NodeDisks, read_disks, require_one_cluster
+from ackproof.advise.disks import ZOOKEEPER, NodeDisks, read_disks, require_one_cluster
 from ackproof.advise.live import Eligible, LiveCluster
 from ackproof.cluster.admin import PartitionView
 from ackproof.errors import ScenarioError
@@ -117,8 +117,9 @@ class Evidence:
     live: LiveCluster | None = None
 
     def add_dump(self, dump: str) -> None:
-        """Use this dump if it goes further."""
+        """Use this dump if it goes further. Raises ScenarioError if it is of another cluster."""
         self.dump = max(self.dump, dump, key=_length)
+        require_one_cluster(self.nodes.values(), self.dump)
 
     def events(self) -> list[BrokerEvent]:
         """Return the events in the brokers' logs, in order of time."""
@@ -139,6 +140,8 @@ def read_evidence(paths: Sequence[Path]) -> Evidence:
     found = Evidence()
     for path in paths:
         one = _read(path) if path.is_file() else Evidence(nodes=dict(read_disks([path])))
+        if ZOOKEEPER in found.nodes and ZOOKEEPER in one.nodes:
+            one.nodes[ZOOKEEPER].zookeeper += found.nodes.pop(ZOOKEEPER).zookeeper
         if twice := sorted(found.nodes.keys() & one.nodes.keys()):
             raise ScenarioError(
                 f"{path} has node {twice[0]}, which an earlier path has, too",
@@ -155,7 +158,7 @@ def read_evidence(paths: Sequence[Path]) -> Evidence:
                 hint="Name the latest one only: leaders and ISRs change.",
             )
         found.live = one.live or found.live
-    require_one_cluster(found.nodes.values())
+    require_one_cluster(found.nodes.values(), found.dump)
     return found
 
 
@@ -234,7 +237,7 @@ def document(evidence: Evidence) -> BundleDocument:
     live = evidence.live
     return {
         "schema": SCHEMA,
-        "nodes": [_of_node(one) for _, one in sorted(evidence.nodes.items())],
+        "nodes": [_of_node(one) for id_, one in sorted(evidence.nodes.items()) if id_ != ZOOKEEPER],
         "metadata": "\n".join(_relevant(evidence.dump)),
         "settings": {key: evidence.settings[key] for key in SETTINGS if key in evidence.settings},
         "logs": {

@@ -8,7 +8,7 @@ from datetime import datetime
 from itertools import product
 from pathlib import Path
 
-from ackproof.advise.disks import METADATA, NodeDisks, log_end, sent
+from ackproof.advise.disks import METADATA, ZOOKEEPER, NodeDisks, log_end, sent
 from ackproof.containers import images
 from ackproof.containers.commands import run_sidecar
 from ackproof.containers.engine import connect
@@ -79,15 +79,18 @@ def dump_of(nodes: Mapping[int, NodeDisks], kafka: str) -> str:
     a container engine.
     """
     copies = [copy for node in nodes.values() for copy in node.metadata]
-    printed = [node.zookeeper for node in nodes.values() if node.zookeeper]
-    if copies and printed:
+    zookeeper = nodes[ZOOKEEPER].zookeeper if ZOOKEEPER in nodes else []
+    if copies and zookeeper:
         raise ScenarioError(
             f"both ZooKeeper and the controllers ({copies[0]}) have metadata of this cluster",
             hint="A cluster that is being migrated to KRaft is not judged. Name the folders of its "
             "present mode only.",
         )
-    if printed:
-        return max(printed, key=metadata_log.last_offset)
+    if zookeeper:
+        try:
+            return zookeeper_data.read(zookeeper)
+        except (ValueError, OSError) as error:
+            raise ScenarioError(f"{', '.join(map(str, zookeeper))}: {error}") from error
     if not copies:
         raise ScenarioError(
             f"no disk has the metadata log ({METADATA})",

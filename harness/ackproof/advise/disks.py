@@ -29,6 +29,8 @@ _DEPTH = 4
 _TIMES = 64
 #: Relative offset and position; timestamp and relative offset (`OffsetIndex`, `TimeIndex`).
 _OFFSET_ENTRY, _TIME_ENTRY = struct.Struct(">ii"), struct.Struct(">qi")
+#: The id that ZooKeeper's nodes have together.
+ZOOKEEPER = -1
 METADATA = "__cluster_metadata-0"
 _REPLICA = re.compile(r"(?P<topic>[A-Za-z0-9._-]{1,249})-(?P<partition>\d+)")
 #: A partition's directory that Kafka is deleting or moving, by its suffix.
@@ -44,7 +46,7 @@ class NodeDisks:
     its directory says so. damaged: replicas whose logs end at a damaged batch. times: some offsets
     of each replica's last segment with the largest timestamp of their batch, in milliseconds.
     metadata: directories with a copy of the metadata log. problems: what could not be read, in
-    words. zookeeper: of a ZooKeeper node, whose id is negative, its data as a metadata log.
+    words. zookeeper: ZooKeeper's data directories; these of all its nodes are in `ZOOKEEPER`.
     """
 
     node: int
@@ -57,7 +59,7 @@ class NodeDisks:
     clean: bool = True
     metadata: list[Path] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
-    zookeeper: str = ""
+    zookeeper: list[Path] = field(default_factory=list)
 
 
 def read_disks(paths: Sequence[Path]) -> Mapping[int, NodeDisks]:
@@ -80,13 +82,11 @@ def read_disks(paths: Sequence[Path]) -> Mapping[int, NodeDisks]:
                 hint="Name a directory of log.dirs or of ZooKeeper (dataDir), or a folder that has "
                 "some.",
             )
-        try:
-            for folder in folders:
-                if not _of_zookeeper(folder):
-                    _add(nodes, folder)
-            _add_zookeeper(nodes, [folder for folder in folders if _of_zookeeper(folder)])
-        except OSError as error:
-            raise _unreadable(error) from error
+        for folder in folders:
+            try:
+                _add(nodes, folder)
+            except OSError as error:
+                raise _unreadable(error) from error
     require_one_cluster(nodes.values())
     return nodes
 
@@ -107,8 +107,9 @@ def sent(times: Sequence[tuple[int, int]], offsets: Offsets) -> tuple[datetime, 
     return first, max(first, last)
 
 
-def require_one_cluster(nodes: Iterable[NodeDisks]) -> None:
-    clusters = sorted({one.cluster for one in nodes})
+def require_one_cluster(nodes: Iterable[NodeDisks], dump: str = "") -> None:
+    """Raise ScenarioError if nodes, or ZooKeeper's printed log, are of different clusters."""
+    clusters = sorted({zookeeper_data.cluster_of(dump), *(one.cluster for one in nodes)} - {""})
     if len(clusters) > 1:
         raise ScenarioError(
             f"these log directories are of different clusters: {', '.join(clusters)}",
@@ -119,7 +120,7 @@ def require_one_cluster(nodes: Iterable[NodeDisks]) -> None:
 def _log_directories(folder: Path, depth: int) -> Iterator[Path]:
     if not folder.is_dir():
         return
-    if (folder / "meta.properties").is_file() or _of_zookeeper(folder):
+    if (folder / "meta.properties").is_file() or (folder / zookeeper_data.FOLDER).is_dir():
         yield folder
     elif depth:
         for below in sorted(one for one in folder.iterdir() if one.is_dir()):
@@ -127,6 +128,10 @@ def _log_directories(folder: Path, depth: int) -> Iterator[Path]:
 
 
 def _add(nodes: dict[int, NodeDisks], folder: Path) -> None:
+    if (folder / zookeeper_data.FOLDER).is_dir():
+        node = nodes.setdefault(ZOOKEEPER, NodeDisks(node=ZOOKEEPER, cluster=""))
+        node.zookeeper.append(folder)
+        return
     meta = javaproperties.loads((folder / "meta.properties").read_text(encoding="utf-8"))
     name, cluster = meta.get("node.id", meta.get("broker.id")), meta.get("cluster.id")
     if name is None or not name.isdigit() or cluster is None:
@@ -146,38 +151,6 @@ def _add(nodes: dict[int, NodeDisks], folder: Path) -> None:
             if place in node.logs:
                 node.problems.append(f"{replica}: another directory has this replica, too")
             _add_replica(node, place, replica, watermarks.get(place, 0), begins.get(place, 0))
-
-
-def _of_zookeeper(folder: Path) -> bool:
-    return (folder / zookeeper_data.FOLDER).is_dir()
-
-
-def _add_zookeeper(nodes: dict[int, NodeDisks], folders: Iterable[Path]) -> None:
-    """Add ZooKeeper's nodes. A dataDir and a dataLogDir that are beside each other are one node."""
-    of_node: dict[Path, list[Path]] = {}
-    for folder in folders:
-        key = folder if zookeeper_data.is_whole(folder) else folder.parent
-        of_node.setdefault(key, []).append(folder)
-    for together in of_node.values():
-        node = _zookeeper(together)
-        if node.node in nodes:
-            raise ScenarioError(
-                f"{together[0]} is of ZooKeeper's node {-1 - node.node}, as an earlier folder is",
-                hint="Name each node's data once.",
-            )
-        nodes[node.node] = node
-
-
-def _zookeeper(folders: Sequence[Path]) -> NodeDisks:
-    own = [path for folder in folders if (path := folder / "myid").is_file()]
-    number = own[0].read_text(encoding="utf-8").strip() if own else ""
-    try:
-        cluster, printed = zookeeper_data.read(folders)
-    except ValueError as error:
-        raise ScenarioError(f"{', '.join(map(str, folders))}: {error}") from error
-    return NodeDisks(
-        node=-1 - (int(number) if number.isdigit() else 0), cluster=cluster, zookeeper=printed
-    )
 
 
 def _require_unused(lock: Path) -> None:

@@ -234,9 +234,15 @@ def _defaults_hold(own: OwnConfig, topic: Topic) -> bool:
     return own.defaults_hold or topic.in_force
 
 
-def _effective(own: OwnConfig, topic: Topic, key: str, default: Given) -> Given | None:
-    """Return a setting by Kafka's precedence; None if files that were not given may have it."""
-    stated = topic.settings.get(key) or own.broker.get(key)
+def _effective(
+    own: OwnConfig, topic: Topic, key: str, default: Given, *, of_controllers: bool = False
+) -> Given | None:
+    """Return a setting by Kafka's precedence; None if files that were not given may have it.
+
+    of_controllers: if files describe controllers, their value counts and not that of brokers.
+    """
+    of_nodes = own.controller if of_controllers and own.controller else own.broker
+    stated = topic.settings.get(key) or of_nodes.get(key)
     return stated or (default if _defaults_hold(own, topic) else None)
 
 
@@ -284,12 +290,10 @@ def _minima(own: OwnConfig, topic: Topic, kafka: str, replicas: int) -> Iterator
     So a file of a node that is a broker only does not decide, unless a running broker answered.
     """
     default = Given("1", f"default of Kafka {kafka}")
-    given = _effective(own, topic, MINIMUM, default)
     roles = own.broker.get("process.roles")
     elr = Profile.of(kafka).elr and not own.in_force and MINIMUM not in topic.settings
     brokers_only = elr and roles is not None and "controller" not in roles.value
-    if brokers_only and own.controller:
-        given = own.controller.get(MINIMUM, default)
+    given = _effective(own, topic, MINIMUM, default, of_controllers=brokers_only)
     number = _whole(given, 0)
     if not number:
         for one in _USUAL_MINIMA:
@@ -304,9 +308,10 @@ def _minima(own: OwnConfig, topic: Topic, kafka: str, replicas: int) -> Iterator
 
 
 def _unclean(own: OwnConfig, topic: Topic, kafka: str) -> Iterator[_Assumed]:
-    """Yield 1 where unclean elections are enabled, else 0."""
-    default = str(Profile.of(kafka).unclean_by_default).lower()
-    given = _effective(own, topic, UNCLEAN, Given(default, f"default of Kafka {kafka}"))
+    """Yield 1 where unclean elections are enabled, else 0. With KRaft controllers' value counts."""
+    default = Given(str(Profile.of(kafka).unclean_by_default).lower(), f"default of Kafka {kafka}")
+    kraft = not own.in_force and not _zookeeper(own, kafka)
+    given = _effective(own, topic, UNCLEAN, default, of_controllers=kraft)
     if given is None:
         for value in ("false", "true"):
             yield value == "true", Given(value, ""), {UNCLEAN: value}

@@ -256,8 +256,8 @@ def brokers(text: str, nodes: frozenset[int]) -> frozenset[int]:
             f"--power-lost {text} is not a list of broker ids, such as 1,3"
         ) from None
     if strangers := sorted(brokers - nodes):
+        given = sorted(one for one in nodes if one >= 0)  # ZooKeeper is no broker
         raise ScenarioError(
-            f"--power-lost names brokers {strangers}, whose disks are not given: "
-            f"{sorted(one for one in nodes if one >= 0)}"  # ZooKeeper's are negative
+            f"--power-lost names brokers {strangers}, whose disks are not given: {given}"
         )
     return brokers

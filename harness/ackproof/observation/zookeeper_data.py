@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import groupby
@@ -22,8 +22,8 @@ from ackproof.observation.metadata_log import BrokerState, PartitionState, damag
 from ackproof.observation.zookeeper_log import TOPIC, Record, Replay, Write, with_expiries, writes
 
 FOLDER = "version-2"
-#: The first line of the printed form.
-TITLE = "ZooKeeper"
+#: The first line of the printed form, before the cluster's id.
+TITLE = "ZooKeeper of cluster "
 _SNAPSHOT_MAGIC = b"ZKSN"
 #: The last field of a whole snapshot (`FileSnap`, `SnapStream.sealStream`).
 _SEAL = b"\0\0\0\1/"
@@ -34,18 +34,8 @@ _SETTINGS = re.compile(r"/config/(topics/(?P<topic>[^/]+)|brokers/<default>)")
 _RESOURCE_TOPIC, _RESOURCE_BROKER = 2, 4  # ConfigResource.Type
 
 
-def is_whole(folder: Path) -> bool:
-    """Whether a data directory has both snapshots and logs (`dataLogDir` separates them)."""
-    return len({path.name.partition(".")[0] for path in _files([folder])}) > 1
-
-
-def _files(folders: Sequence[Path]) -> Iterator[Path]:
-    for folder in folders:
-        yield from (one for one in sorted((folder / FOLDER).iterdir()) if _FILE.fullmatch(one.name))
-
-
-def read(folders: Sequence[Path]) -> tuple[str, str]:
-    """Return the id of the Kafka cluster and the printed log of a node's data directories.
+def read(folders: Iterable[Path]) -> str:
+    """Return the printed log of data directories: of one node or several, with any dataLogDir.
 
     Raises ValueError if they are damaged or without logs, or if they have no Kafka cluster or
     several; OSError.
@@ -53,9 +43,9 @@ def read(folders: Sequence[Path]) -> tuple[str, str]:
     snapshots: dict[int, bytes] = {}
     logs: list[bytes] = []
     partial = 0
-    for path in _files(folders):
-        match = _FILE.fullmatch(path.name)
-        assert match
+    for path in sorted(path for folder in folders for path in (folder / FOLDER).iterdir()):
+        if (match := _FILE.fullmatch(path.name)) is None:
+            continue
         if match["compressed"]:
             raise ValueError(f"ZooKeeper's {path.name} is compressed: decompress a copy of it")
         content = path.read_bytes()
@@ -67,17 +57,22 @@ def read(folders: Sequence[Path]) -> tuple[str, str]:
             partial += 1  # ZooKeeper does not read it either
     if not logs:
         raise ValueError(
-            "ZooKeeper's data has no transaction log, so that its last changes are missing: name a "
-            "folder that has both dataDir and dataLogDir"
+            "ZooKeeper's data has no transaction log, so that its last changes are missing: name "
+            "its dataLogDir, too"
         )
     if partial and not snapshots:
         raise ValueError("no snapshot of ZooKeeper is whole")
     return printed(snapshots, logs)
 
 
+def cluster_of(dump: str) -> str:
+    """Return the id of the Kafka cluster in a printed log; empty for a dump of KRaft's."""
+    return dump.partition("\n")[0].removeprefix(TITLE) if dump.startswith(TITLE) else ""
+
+
 @damage_as_value_error("the data of ZooKeeper")
-def printed(snapshots: Mapping[int, bytes], logs: Iterable[bytes]) -> tuple[str, str]:
-    """Return the same of the snapshots, by their zxid, and the logs of a directory."""
+def printed(snapshots: Mapping[int, bytes], logs: Iterable[bytes]) -> str:
+    """Return the printed log of snapshots, by their zxid, and transaction logs."""
     every = list(_ordered(snapshots, logs))
     clusters = {
         match["root"]: json.loads(write.data)["id"]
@@ -89,8 +84,8 @@ def printed(snapshots: Mapping[int, bytes], logs: Iterable[bytes]) -> tuple[str,
             f"ZooKeeper has {len(clusters)} Kafka clusters ({', '.join(clusters.values())}): "
             "data of exactly one is read"
             if clusters
-            else "ZooKeeper's data has no Kafka cluster, or its snapshots are elsewhere: name a "
-            "folder that has both dataDir and dataLogDir"
+            else "ZooKeeper's data has no Kafka cluster, or its snapshots are elsewhere: name its "
+            "dataDir, too"
         )
     ((root, cluster),) = clusters.items()
     relevant = (
@@ -98,7 +93,7 @@ def printed(snapshots: Mapping[int, bytes], logs: Iterable[bytes]) -> tuple[str,
         for one in every
         if not one.path or _RELEVANT.fullmatch(one.path.removeprefix(root))
     )
-    return cluster, "\n".join(_printed(with_expiries(relevant)))
+    return "\n".join([TITLE + cluster, *_printed(with_expiries(relevant))])
 
 
 def _ordered(snapshots: Mapping[int, bytes], logs: Iterable[bytes]) -> Iterator[Write]:
@@ -152,7 +147,6 @@ def snapshot(content: bytes, zxid: int) -> Iterator[Write]:
 
 
 def _printed(ordered: Iterable[Write]) -> Iterator[str]:
-    yield TITLE
     replay = Replay()
     ids: dict[str, str] = {}
     settings: dict[str, Mapping[str, str]] = {}

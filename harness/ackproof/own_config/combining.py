@@ -38,8 +38,8 @@ def combine(
     notes: list[str] = [warning for _, part in parts for warning in part.warnings]
     unread = _not_given(parts)
     notes += [
-        f"{given.source}: {given.value} has settings of brokers and was not given: what no other "
-        "file states is open; name that file, too"
+        f"{given.source}: {given.value} may have settings of brokers and was not given: what no "
+        "other file states is open; name that file, too"
         for given in unread
     ]
     by_file = _nodes(parts)
@@ -62,7 +62,7 @@ def combine(
         racks=_racks(nodes),
         broker=settings,
         differing=differing,
-        controller=next((one.settings for one in nodes if "controller" in one.roles), {}),
+        controller=_of_controllers(nodes),
         in_force=any(node.rank is Rank.IN_FORCE for node in brokers),
         defaults_hold=not unread and any(node.rank is Rank.STATIC for node in brokers),
         topics=_topics([topic for _, part in parts for topic in part.topics], notes),
@@ -119,6 +119,13 @@ def _settings(
                     f"{by_rank[rank][0].value} ({by_rank[rank][0].source}), by Kafka's precedence"
                 )
     return settings, differing
+
+
+def _of_controllers(nodes: Sequence[Node]) -> dict[str, Given]:
+    """Return the settings of controllers, which read those that are dynamic for all brokers."""
+    controllers = [node for node in nodes if "controller" in node.roles]
+    dynamic = [node for node in nodes if node.rank is Rank.DYNAMIC_DEFAULT]
+    return _settings([*controllers, *dynamic], [])[0] if controllers else {}
 
 
 def _matters(key: str) -> bool:

@@ -60,7 +60,8 @@ class _Found:
             version = environment.version(image, self.source) if image else None
             self.versions += [version] if version else []
             named = [*started(self.source, command), *_outside(self.source, stated)]
-            self.unread += named if named or settings else _mounted(self.source, stated)
+            files = _IMAGES_READ if settings else _CONFIG
+            self.unread += named or _mounted(self.source, stated, files)
         if part := environment.clients(variables, self.source, name):
             self.add(part)
         if "KAFKA_CREATE_TOPICS" in variables:
@@ -265,18 +266,23 @@ def _outside(source: Source, container: Block) -> list[Given]:
 
 
 _CONFIG = re.compile(r"server\.properties|/config\b|/(etc|opt)/kafka|/kraft\b")
+#: Where images read a file beside variables: Apache's adds these, Bitnami's passes them over.
+_IMAGES_READ = re.compile(r"/mnt/shared/config\b|/bitnami/kafka/config\b")
 
 
-def _mounted(source: Source, container: Block) -> list[Given]:
+def _mounted(source: Source, container: Block, files: re.Pattern[str]) -> list[Given]:
     """Return the mounted files and folders that may have the settings of a broker."""
     entries = [*items(container, "volumes"), *items(container, "volumeMounts")]
     places = [
         one if isinstance(one, Text) else text(one, "target") or text(one, "mountPath")
         for one in entries
     ]
-    return [
-        source.given(one) for one in places if one and _CONFIG.search(one.rpartition(":")[2] or one)
-    ]
+    return [source.given(one) for one in places if one and files.search(_target(one))]
+
+
+def _target(volume: str) -> str:
+    """Return the path in the container of `SOURCE:TARGET:ro`, or of a target alone."""
+    return re.sub(r":[\w,]+$", "", volume).rpartition(":")[2]
 
 
 def _command(container: Block) -> list[Text]:

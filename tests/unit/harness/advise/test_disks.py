@@ -288,12 +288,16 @@ def test_a_cluster_in_zookeeper_mode_has_its_state_from_zookeeper(tmp_path: Path
         assert any("rules of" in one for one in found.unknown) == (kafka != rules)
     written = tmp_path / "bundle.json.gz"
     write(document(Evidence(nodes=dict(nodes), dump=dump)), written)
-    again = read_evidence([written])
+    again = read_evidence([written, tmp_path / "zookeeper"])
     assert dead_cluster(again.nodes, again.dump, SETTINGS).situations == found.situations
     with pytest.raises(ScenarioError, match=r"ZooKeeper's, which is not read of Kafka 4.4.0"):
         dead_cluster(nodes, dump, replace(SETTINGS, kafka="4.4.0"))
     with pytest.raises(ScenarioError, match=r"controllers', which is not read of Kafka 3.2.0"):
         dead_cluster(nodes, DUMP, replace(SETTINGS, kafka="3.2.0"))
+    disk(tmp_path.parent / f"{tmp_path.name}-other", 7, records=3, cluster="other")
+    other = read_evidence([tmp_path.parent / f"{tmp_path.name}-other"])
+    with pytest.raises(ScenarioError, match="of different clusters: c, other"):
+        other.add_dump(dump)
     (tmp_path / "3" / METADATA).mkdir(parents=True)
     (tmp_path / "3" / "meta.properties").write_text("node.id=100\ncluster.id=c\n")
     with pytest.raises(ScenarioError, match="both ZooKeeper and the controllers"):
@@ -325,17 +329,12 @@ def test_data_and_logs_of_zookeeper_may_be_in_folders_beside_each_other(tmp_path
     content = {"/cluster/id": {"version": "1", "id": "c"}}
     (tmp_path / "data" / "version-2").mkdir(parents=True)
     (tmp_path / "data" / "version-2" / "snapshot.0").write_bytes(snapshot(content))
-    (tmp_path / "data" / "myid").write_text("3\n")
-    assert sorted(read_disks([tmp_path])) == [-4, 1, 2]
+    dump = dump_of(read_disks([tmp_path]), "2.6.2")
+    assert dump == dump_of(read_disks([tmp_path / "log"]), "2.6.2")
+    apart = read_evidence([tmp_path / "1", tmp_path / "data", tmp_path / "log"])
+    assert dump_of(apart.nodes, "2.6.2") == dump
     with pytest.raises(ScenarioError, match=r"data: .* no transaction log"):
-        read_disks([tmp_path / "data"])
-    (tmp_path / "more").mkdir()
-    zookeeper(tmp_path / "more")
-    (tmp_path / "more" / "zookeeper" / "version-2" / "snapshot.0").write_bytes(snapshot(content))
-    assert sorted(read_disks([tmp_path])) == [-4, -1, 1, 2]
-    (tmp_path / "more" / "zookeeper" / "myid").write_text("3")
-    with pytest.raises(ScenarioError, match="of ZooKeeper's node 3, as an earlier folder is"):
-        read_disks([tmp_path])
+        dump_of(read_disks([tmp_path / "data"]), "2.6.2")
 
 
 @pytest.mark.parametrize("at", [-5, 7, 10**6])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -214,6 +215,27 @@ def test_a_minimum_in_a_file_of_brokers_does_not_decide_with_eligible_leader_rep
     assert only(own(broker=settings(values))).partition.min_insync_replicas == 2, "before 4.1"
     controllers = own(kafka=config.kafka, broker=config.broker, controller=settings({"a": "b"}))
     assert only(controllers).partition.min_insync_replicas == 1
+
+
+@pytest.mark.parametrize("mode", ["kraft", "zookeeper"])
+@pytest.mark.parametrize("of_controllers", ["true", "false", ""])
+def test_the_active_controller_elects_by_its_own_setting(mode: str, of_controllers: str) -> None:
+    key, roles = "unclean.leader.election.enable", {"process.roles": "controller"}
+    stated = {**roles, **({key: of_controllers} if of_controllers else {})}
+    config = own(
+        mode=Given(mode, "f:1"),
+        broker=settings({key: "false"}),
+        controller=settings(stated, "controller.properties") if mode == "kraft" else {},
+    )
+    setup = only(config)
+    unclean = mode == "kraft" and of_controllers == "true"
+    assert setup.partition.unclean_leader_election is unclean
+    assert setup.settings[key].value == str(unclean).lower()
+    assert setup.settings[key].source.startswith("controller.properties" if unclean else "")
+    of_topic = (
+        Topic(name="a", replication_factor=Given("3", ""), settings=settings({key: "true"})),
+    )
+    assert only(replace(config, topics=of_topic)).partition.unclean_leader_election
 
 
 def test_flushes_and_racks_are_taken() -> None:

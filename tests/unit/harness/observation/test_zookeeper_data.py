@@ -33,7 +33,7 @@ def data(folder: Path, logs: dict[int, bytes], snapshots: dict[int, bytes] | Non
 
 
 def latest(folder: Path) -> list[tuple[int, int, tuple[int, ...]]]:
-    _, printed = zookeeper_data.read([folder])
+    printed = zookeeper_data.read([folder])
     states = metadata_log.parse(printed).latest
     return [(state.leader, state.leader_epoch, state.isr) for state in states]
 
@@ -49,9 +49,9 @@ def test_the_printed_log_has_partitions_brokers_and_settings(tmp_path: Path) -> 
         + transaction(7, -11, b"", session=5)
         + CLUSTER
     )
-    cluster, printed = zookeeper_data.read([data(tmp_path, {1: log})])
+    printed = zookeeper_data.read([data(tmp_path, {1: log})])
     found = metadata_log.parse(printed)
-    assert cluster == "c"
+    assert zookeeper_data.cluster_of(printed) == "c"
     assert [(one.leader, one.leader_epoch, one.partition_epoch) for one in found.partitions] == [
         (1, 0, 0),
         (2, 1, 1),
@@ -85,7 +85,7 @@ def test_a_snapshot_replaces_what_was_purged_or_is_missing_before_it(
     logs = {60: after} if purged else {1: before, 60: after}
     folder = data(tmp_path, logs, {50: snapshot(content)})
     assert latest(folder) == [(2, 1, (2, 1))]
-    _, printed = zookeeper_data.read([folder])
+    printed = zookeeper_data.read([folder])
     names = {
         one.data["name"] for one in metadata_log.records(printed) if one.kind == "TOPIC_RECORD"
     }
@@ -101,7 +101,7 @@ def test_a_chroot_is_left_out_and_several_clusters_are_refused(tmp_path: Path) -
         )
 
     folder = data(tmp_path, {1: cluster("/kafka/a")})
-    assert zookeeper_data.read([folder])[0] == "/kafka/a"
+    assert zookeeper_data.cluster_of(zookeeper_data.read([folder])) == "/kafka/a"
     assert latest(folder) == [(1, 3, (1,))]
     (folder / "version-2" / "log.9").write_bytes(
         HEADER + transaction(9, *create("/b/cluster/id", {"id": "/b"}))
@@ -166,7 +166,7 @@ def test_a_damaged_snapshot_is_an_error_in_words(tmp_path: Path, size: int) -> N
 def test_a_snapshot_of_a_real_zookeeper_has_the_state_that_its_log_led_to(tmp_path: Path) -> None:
     """Of a cluster of 2.6.2 with 40 topics; the log before it gave the same states and settings."""
     content = gzip.decompress((Path(__file__).parent / "zookeeper_2.6.2.snapshot.gz").read_bytes())
-    _, printed = zookeeper_data.read([data(tmp_path, {0x183: b""}, {0x182: content})])
+    printed = zookeeper_data.read([data(tmp_path, {0x183: b""}, {0x182: content})])
     found = metadata_log.parse(printed)
     states = {one.topic: one for one in found.latest}
     assert len(states) == 40

@@ -319,6 +319,21 @@ def test_a_folder_is_searched_and_other_files_are_passed_over(tmp_path: Path) ->
     assert any("web.yaml" in text for text in own.warnings)
 
 
+def test_of_controllers_the_value_counts_that_loses_more_or_is_dynamic(tmp_path: Path) -> None:
+    key = "unclean.leader.election.enable"
+    (tmp_path / "broker.properties").write_text(f"process.roles=broker\n{key}=false\n")
+    for number, value in enumerate(("false", "true")):
+        file = tmp_path / f"controller-{number}.properties"
+        file.write_text(f"process.roles=controller\nnode.id={number}\n{key}={value}\n")
+    assert read([tmp_path]).broker[key].value == "false"
+    assert read([tmp_path]).controller[key].value == "true"
+    (tmp_path / "dynamic.txt").write_text(
+        "Default configs for brokers in the cluster are:\n"
+        f"  {key}=false sensitive=false synonyms={{}}\n"
+    )
+    assert read([tmp_path]).controller[key].value == "false"
+
+
 def test_a_folder_without_a_file_of_kafka_is_refused(tmp_path: Path) -> None:
     (tmp_path / "web.yaml").write_text("kind: Deployment\n")
     [refused] = read([tmp_path]).refused
@@ -465,10 +480,15 @@ _STARTED = {
 def test_a_properties_file_of_a_command_that_was_not_given_is_reported(name: str) -> None:
     alone = texts(**{name: _STARTED[name]})
     together = texts(**{name: _STARTED[name], "s_properties": "node.id=1\nlog.dirs=/tmp/k\n"})
-    unread = "/etc/s.properties has settings of brokers and was not given"
+    unread = "/etc/s.properties may have settings of brokers and was not given"
     assert any(unread in text for text in alone.warnings)
     assert (alone.defaults_hold, together.defaults_hold) == (False, True)
     assert not any(unread in text for text in together.warnings)
+
+
+MOUNTED = (
+    "services:\n  k:\n    image: apache/kafka:3.9.0\n    volumes: ['{}']\n    environment: {{{}}}\n"
+)
 
 
 @pytest.mark.parametrize(
@@ -482,10 +502,32 @@ def test_a_properties_file_of_a_command_that_was_not_given_is_reported(name: str
         ("services:\n  k: {image: apache/kafka:3.9.0, volumes: ['./c:/mnt/shared/config']}", False),
         ("services:\n  k: {image: apache/kafka:3.9.0, volumes: ['data:/var/lib/data']}", True),
         ("services:\n  k: {image: apache/kafka:3.9.0, env_file: k.env}", False),
+        (MOUNTED.format("./c:/mnt/shared/config:ro,z", "K: 1"), False),
+        (MOUNTED.format("./c:/mnt/shared/config:ro", "KAFKA_NODE_ID: 1"), False),
+        (MOUNTED.format("./c:/etc/kafka/secrets:ro", "KAFKA_NODE_ID: 1"), True),
     ],
 )
 def test_defaults_hold_only_where_files_describe_the_brokers(text: str, hold: bool) -> None:
     assert texts(file=text).defaults_hold is hold
+
+
+@pytest.mark.parametrize(
+    ("columns", "elr", "since", "below"),
+    [
+        ("TopicId: x\t", "", "2.8", None),
+        ("", "", None, None),
+        ("TopicId: x\t", "\tElr: \tLastKnownElr: ", "4.0", None),
+        ("TopicId: x\t", "\tElr: N/A\tLastKnownElr: N/A", "2.8", "4.0"),
+    ],
+)
+def test_columns_of_described_topics_bound_the_version(
+    columns: str, elr: str, since: str | None, below: str | None
+) -> None:
+    own = texts(
+        t_txt=f"Topic: t\t{columns}PartitionCount: 1\tReplicationFactor: 1\tConfigs: \n"
+        f"\tTopic: t\tPartition: 0\tLeader: 1\tReplicas: 1\tIsr: 1{elr}\n"
+    )
+    assert [one and one.value for one in (own.since, own.below)] == [since, below]
 
 
 def test_properties_of_a_config_map_may_be_those_of_a_command() -> None:
