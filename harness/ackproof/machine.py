@@ -11,6 +11,8 @@ from pathlib import Path
 Say = Callable[[str], None]
 """Receives one line of progress, without a newline."""
 
+_CPU_PRESSURE = Path("/proc/pressure/cpu")
+
 
 def silent(_line: str) -> None: ...
 
@@ -57,6 +59,6 @@ def cpu_wait_s() -> float:
     It is Linux's pressure stall information (PSI).
     """
     with suppress(OSError, ValueError, IndexError):
-        some = Path("/proc/pressure/cpu").read_text(encoding="ascii").splitlines()[0]
+        some = _CPU_PRESSURE.read_text(encoding="ascii").splitlines()[0]
         return int(some.rpartition("total=")[2]) / 1e6
     return 0.0

@@ -492,8 +492,8 @@ class Intercepts(Effect):
 
     api: Kafka's name of the request. action: `cut` closes the connection instead; `error` makes the
     sender repeat a request, or give up. by: seconds of a delay. client: a prefix of the client.id,
-    all clients if empty. count: the most messages. denies: the error says that a request was
-    refused, although it was carried out.
+    all clients if empty. count: the most messages. error: its name, for that action. denies: the
+    error says that a request was refused, although it was carried out.
     """
 
     delays_fetches: ClassVar[bool] = True
@@ -505,6 +505,7 @@ class Intercepts(Effect):
     by: float | None = None
     client: str = ""
     count: int | None = None
+    error: str = ""
     denies: bool = False
 
     @property

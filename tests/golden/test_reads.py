@@ -34,7 +34,7 @@ def changed(history: History) -> list[str]:
     They are written as by `spark_histories.show`, without `found`.
     """
     ends = {end.partition: end for end in history.ends}
-    intact, standing = set(), set()
+    intact, standing = set(), set()  # a corrupt record stands for its send, too
     corrupt_names, corrupt_offsets = set(), set()
     for item in history.log:
         if item.state is RecordState.INTACT:
@@ -44,6 +44,7 @@ def changed(history: History) -> list[str]:
             name = _stands_for(item, history)
             if name:
                 corrupt_names.add((item.partition, *name))
+                standing.add((item.partition, *name, item.offset))
             else:
                 corrupt_offsets.add((item.partition, item.offset))
     first: dict[tuple[int, int, int], Read] = {}

@@ -83,6 +83,7 @@ class LinkFault(Fault):
                 by=self.delay or None,
                 client=self.client,
                 count=self.count,
+                error=self.error or "",
                 denies=self.error in REFUSALS and self.direction == "response",
             ),
         )
@@ -99,7 +100,8 @@ class LinkFault(Fault):
                 f"{', '.join(ONE_ERROR)}",
             )
         elif self.error not in legal:
-            yield "error", f"an error for {self.api} is {' or '.join(legal)}"
+            given = f", not {self.error}" if self.error else ""
+            yield "error", f"for {self.api} it must be {', '.join(legal)}{given}"
         of_controllers, to_controllers = self.target.of_controllers, self.api in TO_CONTROLLERS
         if not shape.proxied:
             yield (

@@ -38,6 +38,9 @@ if [ -n "$group" ]; then
   exit
 fi
 group=$(find /cgroup -maxdepth 6 -type d -name '*{container}*' -print -quit)
+if [ -z "$group" ]; then
+  echo "the engine's control groups have none for it"; exit 1
+fi
 bytes={rate or "max"} operations={operations or "max"}
 echo $device rbps=$bytes wbps=$bytes riops=$operations wiops=$operations > $group/io.max
 """

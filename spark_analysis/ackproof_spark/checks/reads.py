@@ -201,6 +201,7 @@ def _astray(tables: RunTables, run: StoredRun) -> DataFrame:
     return (
         _reads(run)
         .join(intact, _RECORD, "left_anti")
+        .join(stands_for.select(*_RECORD), _RECORD, "left_anti")
         .join(unidentified, PLACE, "left_anti")
         .join(read_ranges(tables), PARTITION)
         .where(reached & (F.col("offset") >= F.col("begin_offset")))

@@ -164,7 +164,7 @@ def test_a_fault_that_ignores_its_target_has_another_field(name: str) -> None:
         ("majorities_ring", {"target": "all"}, {}, "fault", "needs 4 brokers"),
         ("majorities_ring", {}, {}, "target", "leave the target out"),
         ("bridge", {"target": [1, 2]}, {}, "target", "one broker"),
-        ("link", {"action": "error"}, {"proxied": ("LINK",)}, "error", "is UNKNOWN_TOPIC"),
+        ("link", {"action": "error"}, {"proxied": ("LINK",)}, "error", "must be UNKNOWN_TOPIC"),
         (
             "link",
             {"error": "REQUEST_TIMED_OUT"},
@@ -184,7 +184,7 @@ def test_a_fault_that_ignores_its_target_has_another_field(name: str) -> None:
             {"action": "error", "error": "NOT_COORDINATOR", "direction": "request"},
             {"proxied": ("LINK",)},
             "error",
-            "for Produce is UNKNOWN_TOPIC",
+            "INVALID_RECORD, not NOT_COORDINATOR",
         ),
         ("skew_clock", {}, {"own_clocks": False}, "fault", "needs adjustable clocks"),
         ("skew_clock", {"target": "active controller"}, {}, "target", "clocks date"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from ackproof import machine
@@ -20,5 +22,15 @@ def test_a_wait_does_not_end_while_processes_wait_for_a_cpu(
     assert len(looks) == len(waited) - 1
 
 
-def test_the_wait_for_a_cpu_is_known_on_linux_only() -> None:
-    assert machine.cpu_wait_s() >= 0
+@pytest.mark.parametrize(
+    ("pressure", "seconds"),
+    [("some avg10=99.00 avg300=1.00 total=2500000\nfull avg10=0.00 total=7\n", 2.5), ("", 0.0)],
+)
+def test_the_wait_for_a_cpu_is_that_of_some_process(
+    pressure: str, seconds: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A system that is not Linux has no such file: then no wait is known."""
+    if pressure:
+        (tmp_path / "cpu").write_text(pressure)
+    monkeypatch.setattr(machine, "_CPU_PRESSURE", tmp_path / "cpu")
+    assert machine.cpu_wait_s() == seconds
