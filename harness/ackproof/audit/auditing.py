@@ -8,7 +8,6 @@ from typing import Any
 
 from ackproof.audit import (
     availability,
-    cases,
     clients,
     consumers,
     defects,
@@ -188,7 +187,8 @@ def _alternatives(group: Sequence[Setup]) -> Iterator[Alternative]:
     changes: tuple[Decision, ...] = ()
     for change, changed in best(group, most=_MOST_CHANGES):
         changes = (*changes, change)
-        yield Alternative(changes=changes, assumed=tuple(map(_assumed, changed)))
+        different = {str(one.when): one for one in changed}  # of a changed value several are one
+        yield Alternative(changes=changes, assumed=tuple(map(_assumed, different.values())))
 
 
 def _order(risk: Risk) -> tuple[int, int, int]:
@@ -206,7 +206,7 @@ def _assumed(setup: Setup) -> Assumed:
     ]
     return Assumed(
         when=setup.when,
-        risks=(*(_known(setup, risk) for risk in losses.risks), *by_defects, *_others(setup)),
+        risks=(*losses.risks, *by_defects, *_others(setup)),
         survives=defects.survived(losses.survives, [risk.failures for risk in by_defects]),
         undecided=tuple(
             one
@@ -214,13 +214,6 @@ def _assumed(setup: Setup) -> Assumed:
             if not any(covers(risk.failures, one) for risk in by_defects)
         ),
     )
-
-
-def _known(setup: Setup, risk: Risk) -> Risk:
-    """Return a loss with its case of the catalogue, and the runs that showed it."""
-    case = cases.loss(setup, risk.failures)
-    runs = cases.runs_of(case, risk.effect, setup.partition.kafka_version)
-    return replace(risk, case=case, runs=runs)
 
 
 def _others(setup: Setup) -> Iterator[Risk]:

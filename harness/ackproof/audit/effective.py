@@ -50,7 +50,7 @@ def of_broker(setup: Setup, key: str) -> Given:
     name, of_topic = _OF_TOPICS.get(key, ("", ""))
     if name and (given := of_internal(setup, name, of_topic)):
         return given
-    if given := setup.own.broker.get(key):
+    if (given := setup.own.broker.get(key)) and given.value:
         return given
     if key in setup.when:
         return Given(setup.when[key], NOT_STATED)

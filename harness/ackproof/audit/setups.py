@@ -70,18 +70,15 @@ LAST_ZOOKEEPER_RULES = "3.2.3"
 _CLIENTS = (("before 3.0", "2.8.2"), ("3.0 or later", "3.9.1"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Version:
-    release: str
-    source: Given | None
-    when: Mapping[str, str]
+_Version = tuple[str, Mapping[str, str]]
+"""A release, and `Setup.when`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Producer:
     """The effective settings of a producer.
 
-    refusal: why its library refuses them. library: that which is assumed; '' if a file shows it.
+    refusal: why its library refuses them. client: with the library and acks that are assumed.
     """
 
     acks: AcksValue
@@ -92,7 +89,7 @@ class _Producer:
     settings: Mapping[str, Given]
     when: Mapping[str, str]
     refusal: str = ""
-    library: str = ""
+    client: Client | None = None
 
 
 def setups(own: OwnConfig, *, topic: str = "") -> Iterator[tuple[Setup, ...]]:
@@ -121,8 +118,7 @@ def _of(
     own: OwnConfig, topic: Topic, producer: Client | None, versions: Sequence[_Version]
 ) -> Iterator[Setup]:
     flushed = _flushed(own, topic)
-    for version, factor in product(versions, tuple(_replicas(own, topic))):
-        kafka = version.release
+    for (kafka, of_version), factor in product(versions, tuple(_replicas(own, topic))):
         combinations = product(
             tuple(_minima(own, topic, kafka, factor[0])),
             tuple(_unclean(own, topic, kafka)),
@@ -140,9 +136,7 @@ def _of(
             yield Setup(
                 own=own,
                 topic=topic,
-                producer=replace(producer, library=writes.library)
-                if producer and writes.library
-                else producer,
+                producer=writes.client or producer,
                 consumers=own.consumers,
                 partition=_configuration(
                     own,
@@ -153,7 +147,7 @@ def _of(
                     unclean=unclean[0] == 1,
                 ),
                 when={
-                    **version.when,
+                    **of_version,
                     **factor[2],
                     **minimum[2],
                     **unclean[2],
@@ -312,7 +306,7 @@ def _unclean(own: OwnConfig, topic: Topic, kafka: str) -> Iterator[_Assumed]:
     default = Given(str(Profile.of(kafka).unclean_by_default).lower(), f"default of Kafka {kafka}")
     kraft = not own.in_force and not _zookeeper(own, kafka)
     given = _effective(own, topic, UNCLEAN, default, of_controllers=kraft)
-    if given is None:
+    if given is None or not given.value:
         for value in ("false", "true"):
             yield value == "true", Given(value, ""), {UNCLEAN: value}
     else:
@@ -328,11 +322,11 @@ def _versions(own: OwnConfig) -> Iterator[_Version]:
             numbers(release), Profile.of(release)
         except ValueError as error:
             raise ScenarioError(f"{own.kafka.source}: {error}") from None
-        yield _Version(release=release, source=own.kafka, when={})
+        yield release, {}
         return
     for since, until, release in _possible(own):
         label = since if since == until else f"{since} to {until}" if until else f"{since} or later"
-        yield _Version(release=release, source=None, when={KAFKA: label})
+        yield release, {KAFKA: label}
 
 
 def _mode(own: OwnConfig) -> str:
@@ -389,8 +383,11 @@ def _producers(producer: Client | None, kafka: str) -> Iterator[_Producer]:
             )
     elif not producer.library:
         for library in ("java", "librdkafka"):
-            for writes in _producers(replace(producer, library=library), kafka):
-                yield replace(writes, library=library, when={**writes.when, LIBRARY: library})
+            yield from _assuming(replace(producer, library=library), kafka, {LIBRARY: library})
+    elif name := next((key for key, given in producer.settings.items() if not given.value), ""):
+        for acks in ("0", "1", "all"):
+            settings = {**producer.settings, name: Given(acks, "")}
+            yield from _assuming(replace(producer, settings=settings), kafka, {ACKS: acks})
     elif producer.library == "librdkafka":
         yield _librdkafka(producer)
     elif producer.version is not None:
@@ -401,6 +398,11 @@ def _producers(producer: Client | None, kafka: str) -> Iterator[_Producer]:
             yield _java(producer, _CLIENTS[-1][1], {})
         else:
             yield from (old, new)
+
+
+def _assuming(client: Client, kafka: str, when: Mapping[str, str]) -> Iterator[_Producer]:
+    for writes in _producers(client, kafka):
+        yield replace(writes, client=writes.client or client, when={**writes.when, **when})
 
 
 _UNLIMITED = 2147483647

@@ -64,6 +64,7 @@ def combine(
         differing=differing,
         controller=_of_controllers(nodes),
         in_force=any(node.rank is Rank.IN_FORCE for node in brokers),
+        unread=tuple(unread),
         defaults_hold=not unread and any(node.rank is Rank.STATIC for node in brokers),
         topics=_topics([topic for _, part in parts for topic in part.topics], notes),
         producers=tuple(chain.from_iterable(part.producers for _, part in parts)),
@@ -350,6 +351,8 @@ def _illegal(own: OwnConfig) -> list[str]:
 
 
 def _problem(key: str, value: str) -> str:
+    if not value:
+        return ""  # something fills it in
     if _NUMBERS.fullmatch(key) and not re.fullmatch(r"-?\d+", value):
         return "not a whole number"
     if _SWITCHES.fullmatch(key) and value.lower() not in ("true", "false"):

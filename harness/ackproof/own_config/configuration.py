@@ -77,8 +77,9 @@ class OwnConfig:
     precedence; of values that differ between brokers the one that loses more, and `differing` has
     all of them. controller: the settings of a controller, from which leader elections and eligible
     leader replicas take theirs. in_force: whether running brokers answered them. defaults_hold:
-    whether files describe the brokers, so that settings left out have Kafka's defaults. warnings:
-    what contradicts itself or has no meaning, a sentence each with file and line.
+    whether files describe the brokers, so that settings left out have Kafka's defaults. unread:
+    files with brokers' settings that others name and that were not given. warnings: what
+    contradicts itself or has no meaning, a sentence each with file and line.
     """
 
     cluster: str = ""
@@ -98,6 +99,7 @@ class OwnConfig:
     controller: Settings = field(default_factory=dict)
     in_force: bool = False
     defaults_hold: bool = True
+    unread: tuple[Given, ...] = ()
     topics: tuple[Topic, ...] = ()
     producers: tuple[Client, ...] = ()
     consumers: tuple[Client, ...] = ()

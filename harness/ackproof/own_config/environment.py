@@ -151,13 +151,7 @@ def clients(variables: Mapping[str, Text], source: Source, name: str) -> Part | 
             part = spring(source, settings)
         except RefusalError:
             return None
-    if part is None:
-        return None
-    return replace(
-        part,
-        producers=tuple(replace(one, name=f"{source.name} ({name})") for one in part.producers),
-        consumers=tuple(replace(one, name=f"{source.name} ({name})") for one in part.consumers),
-    )
+    return part.named(f"{source.name} ({name})" if name else source.name) if part else None
 
 
 def _begins(variables: Mapping[str, Text], prefix: str) -> bool:
@@ -198,12 +192,5 @@ def read(source: Source) -> Part | None:
     if settings:
         made = node(source.name, settings, source, image="", count=None)
         return Part(shape="env file", nodes=(made,))
-    part = clients(variables, source, "variables")
-    if part is None:
-        return None
-    return replace(
-        part,
-        shape="env file",
-        producers=tuple(replace(one, name=source.name) for one in part.producers),
-        consumers=tuple(replace(one, name=source.name) for one in part.consumers),
-    )
+    part = clients(variables, source, "")
+    return replace(part, shape="env file") if part else None

@@ -131,6 +131,18 @@ def test_what_files_that_were_not_given_may_have_is_open(
     assert assumed(config, "unclean.leader.election.enable") == unclean
 
 
+def test_what_something_fills_in_has_each_value() -> None:
+    filled = {"min.insync.replicas": "", "unclean.leader.election.enable": ""}
+    config = own(broker=settings(filled), producers=(producer({"acks": ""}),))
+    assert assumed(config, "min.insync.replicas") == ["1", "2"]
+    assert assumed(config, "unclean.leader.election.enable") == ["false", "true"]
+    assert assumed(config, "acks") == ["0", "1", "all"]
+    [group] = setups(config)
+    assert {one.producer.settings["acks"].value for one in group if one.producer} == {
+        *("0", "1", "all")
+    }
+
+
 def test_without_a_producer_each_acks_has_an_answer() -> None:
     assert assumed(own(producers=()), "acks") == ["0", "1", "all"]
     assert assumed(own(), "acks") == []

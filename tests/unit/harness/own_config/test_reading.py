@@ -552,6 +552,20 @@ def test_a_broken_application_in_a_config_map_is_reported() -> None:
     )
 
 
+def test_a_value_that_something_fills_in_is_open() -> None:
+    own = texts(
+        c_yml="services:\n  k:\n    image: apache/kafka:3.9.0\n    environment:\n"
+        "      - KAFKA_NODE_ID=1\n      - KAFKA_MIN_INSYNC_REPLICAS=${MIN}\n",
+        a_properties="spring.kafka.producer.acks=${ACKS}\nspring.kafka.producer.retries=3\n",
+    )
+    assert own.broker["min.insync.replicas"] == Given("", "c.yml:6")
+    assert own.producers[0].settings["acks"] == Given("", "a.properties:1")
+    assert own.warnings == (
+        "c.yml:6: min.insync.replicas: not stated: MIN fills it in",
+        "a.properties:1: acks: not stated: ACKS fills it in",
+    )
+
+
 @pytest.mark.parametrize(
     ("sections", "expected"),
     [
