@@ -101,7 +101,12 @@ def outages(
     log = metadata_log.parse(dump)
     settings = replace(settings, kafka=rules_of(settings.kafka, dump))
     states = list(map(asdict, log.partitions))
-    begun = {place: lives[-1][0]["at"] for place, lives in lives_of(states).items()}
+    # Of a state from a snapshot it is not known when its topic began.
+    begun = {
+        place: lives[-1][0]["at"] - _SLACK
+        for place, lives in lives_of(states).items()
+        if lives[-1][0]["partition_epoch"] == 0
+    }
     ids = {(state.topic, state.partition): state.topic_id for state in log.latest}
     strangers: defaultdict[TopicPartition, list[int]] = defaultdict(list)
     starts: dict[tuple[str, int, int], int] = {}
@@ -116,7 +121,7 @@ def outages(
     of_place: defaultdict[TopicPartition, list[BrokerEvent]] = defaultdict(list)
     for event in events:
         place = event.topic or "", -1 if event.partition is None else event.partition
-        if place in begun and event.at >= begun[place] - _SLACK:
+        if place in ids and event.at >= begun.get(place, event.at):
             of_place[place].append(event)
     unclean = {one.broker for one in events if one.kind is Kind.UNCLEAN_START}
     unclean |= {number for number, node in nodes.items() if not node.clean}

@@ -203,6 +203,11 @@ def evidence(
         found.logs[broker] = [*found.logs.get(broker, ()), *dead_cluster.log_lines(path)]
     if dump:
         found.dump = dead_cluster.read_text(dump)
+        if "payload: " not in found.dump:
+            raise ScenarioError(
+                f"{dump} has no record of a metadata log",
+                hint="Name the output of kafka-dump-log --cluster-metadata-decoder.",
+            )
         return found
     try:
         if not found.dump or any(n.metadata or n.zookeeper for n in found.nodes.values()):

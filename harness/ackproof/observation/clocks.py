@@ -99,17 +99,21 @@ def of_log_lines(log: MetadataLog, events: Iterable[BrokerEvent]) -> list[str]:
     """Return, in words, which brokers' log lines have other times than the controllers.
 
     A broker learns of a leader epoch after it began, so an earlier line has another clock. If all
-    lines are later by a multiple of a quarter of an hour, they have another time zone.
+    lines are later by a multiple of a quarter of an hour, they have another time zone. The epoch of
+    a state from a snapshot began at an unknown time before it.
     """
-    began = {
-        (state.topic, state.partition, state.leader_epoch): state.at
-        for state in reversed(log.partitions)
-    }
+    began: dict[tuple[str, int, int], datetime | None] = {}
+    seen: set[tuple[str, int]] = set()
+    for state in log.partitions:
+        place = state.topic, state.partition
+        known = place in seen or state.partition_epoch == 0
+        began.setdefault((*place, state.leader_epoch), state.at if known else None)
+        seen.add(place)
     later: defaultdict[int, list[float]] = defaultdict(list)
     for one in events:
         key = one.topic or "", -1 if one.partition is None else one.partition, one.leader_epoch or 0
-        if one.kind in (Kind.LEADER, Kind.FOLLOWER) and key in began:
-            later[one.broker].append((one.at - began[key]).total_seconds())
+        if one.kind in (Kind.LEADER, Kind.FOLLOWER) and (at := began.get(key)):
+            later[one.broker].append((one.at - at).total_seconds())
     words = []
     for broker, seconds in sorted(later.items()):
         least = min(seconds)

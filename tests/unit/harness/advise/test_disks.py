@@ -21,6 +21,7 @@ from ackproof.advise.screen import print_restart
 from ackproof.cli.main import app
 from ackproof.errors import ScenarioError
 from ackproof_model.advice import Ability, Elect, Offsets, Outcome, ReplicaLog, Start, outcome
+from command_line import captured
 from segment_files import batch
 from support.dead_disks import DUMP, disk, payload
 from support.zookeeper_files import HEADER, create, leads, snapshot, transaction
@@ -357,6 +358,23 @@ def advise(nodes_at: Path, dump: str, *options: str) -> tuple[int, str]:
     words = ["advise", "start", str(nodes_at), "--kafka", "3.9.1", "--metadata-dump", str(path)]
     done = CliRunner().invoke(app, [*words, *options], env={"COLUMNS": "200"})
     return done.exit_code, done.output
+
+
+@pytest.mark.parametrize(
+    ("dump", "message"),
+    [
+        ("Dumping /metadata/0.log\n", "metadata.dump has no record of a metadata log"),
+        ('| payload: {"type"\n', "the metadata log is damaged: Expecting ':' delimiter"),
+    ],
+)
+def test_a_dump_without_records_or_with_damaged_ones_is_refused(
+    nodes, tmp_path: Path, dump: str, message: str
+) -> None:
+    path = tmp_path / "metadata.dump"
+    path.write_text(dump)
+    done = captured("advise", "start", tmp_path, "--kafka", "3.9.1", "--metadata-dump", path)
+    assert done.returncode == 2
+    assert message in done.stderr
 
 
 def test_the_command_names_the_best_steps_and_what_others_lose(nodes, tmp_path) -> None:

@@ -375,6 +375,18 @@ def test_lines_of_an_earlier_topic_of_this_name_are_not_read(disks: Path) -> Non
     assert past(disks, AGAIN, late).truncations == ()
 
 
+def test_lines_before_a_state_from_a_snapshot_count(disks: Path) -> None:
+    """Its topic and leader epoch began earlier, at a time that is not known."""
+    later = UNCLEAN.replace("CreateTime: 1 ", "CreateTime: 1795600000000 ")
+    assert [one.to for one in past(disks, later, LINES).truncations] == [5]
+    shrunk = payload("PARTITION_CHANGE_RECORD", partitionId=0, topicId="a", isr=[1])
+    of_snapshot = DUMP.replace("CreateTime: 1 ", "CreateTime: 1795600000000 ") + shrunk
+    events = list(broker_log.parse(LINES[:1], broker=1))
+    assert clocks.of_log_lines(metadata_log.parse(of_snapshot), events) == []
+    new = metadata_log.parse(of_snapshot.replace('"partitionEpoch": 2', '"partitionEpoch": 0'))
+    assert clocks.of_log_lines(new, events)
+
+
 @pytest.mark.parametrize(
     ("shift_s", "words"),
     [
@@ -386,7 +398,8 @@ def test_lines_of_an_earlier_topic_of_this_name_are_not_read(disks: Path) -> Non
     ],
 )
 def test_another_clock_or_time_zone_of_a_log_is_reported(shift_s: int, words: str) -> None:
-    log = metadata_log.parse(UNCLEAN.replace("CreateTime: 1 ", "CreateTime: 1764036000000 "))
+    begins = UNCLEAN.replace('"partitionEpoch": 2', '"partitionEpoch": 0')
+    log = metadata_log.parse(begins.replace("CreateTime: 1 ", "CreateTime: 1764036000000 "))
     (event,) = broker_log.parse(LINES[:1], broker=1)
     at = datetime.fromtimestamp(1764036000 + shift_s, tz=UTC)
     found = clocks.of_log_lines(log, [replace(event, at=at)])
