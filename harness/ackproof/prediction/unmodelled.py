@@ -232,8 +232,9 @@ def _by_refusals(scenario: Scenario) -> Iterator[tuple[Sequence[str], str]]:
     """Yield the anomalies of a Java producer to which a fault reports that batches were refused.
 
     It splits a batch that is too large and sends the parts, even with `retries: 0`
-    (`Sender.completeBatch`). They have the batch's sequence numbers. A leader that has the batch
-    finds them out of order; an idempotent producer then sends them in a new epoch.
+    (`Sender.completeBatch`). A batch of at most `batch.size` stays whole the first time, so that a
+    leader that has it finds it by its sequence numbers. Smaller parts are out of order there, and
+    an idempotent producer sends them again in a new epoch.
     """
     java, settings = scenario.workload.client.java, scenario.workload.settings
     effects = (effect for fault in scenario.every_fault for effect in fault.effects)
@@ -250,7 +251,7 @@ def _by_refusals(scenario: Scenario) -> Iterator[tuple[Sequence[str], str]]:
             continue
         again = "the Java client splits a batch that is refused as too large, and sends its parts"
         if effect.denies:
-            yield ("duplicated",), f"{again}; the leader has the batch already"
+            yield ("duplicated",), f"{again}; the leader has the batch, and may not know the parts"
         if not settings.idempotence and settings.max_in_flight > 1:
             yield ("reordered",), f"{again} after later batches"
 
