@@ -1,8 +1,10 @@
 """Compares advice about dead clusters with what happens: each alternative on a copy of its own.
 
-`ci/advise-truth` calls it. A state is drawn: brokers are killed, stopped and started while records
-are sent; then all nodes die, and one machine may lose power. Of an alternative that keeps
-everything no acked record may be missing; offsets that are lost for certain must be.
+`ci/advise-truth` calls it. The topics of one cluster have settings, replicas and producers of their
+own, so that each fork judges as many states as there are topics. Brokers are killed, stopped and
+started while records are sent; then all nodes die, and one machine may lose power. Of an
+alternative that keeps everything no acked record may be missing; offsets that are lost for certain
+must be.
 """
 
 from __future__ import annotations
@@ -10,23 +12,24 @@ from __future__ import annotations
 import argparse
 import json
 import random
-import re
 import sys
 import tempfile
 import time
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, Producer
+from confluent_kafka import TopicPartition as KafkaPartition
 
 from ackproof.advise.alternatives import Alternative, alternatives
-from ackproof.advise.dead_cluster import Settings, dead_cluster, dump_of
-from ackproof.advise.disks import read_disks
-from ackproof.advise.screen import distinct
+from ackproof.advise.dead_cluster import ClusterState, Settings, dead_cluster, dump_of
+from ackproof.advise.disks import NodeDisks, read_disks
+from ackproof.advise.records import read_records
+from ackproof.cluster.admin import PartitionView
 from ackproof.cluster.booted import KafkaCluster, booted
 from ackproof.cluster.fork import copy_disks, forked
 from ackproof.containers import images
@@ -37,35 +40,64 @@ from ackproof.scenario.cluster import CONTROLLER_ID, ClusterSpec
 from ackproof.scenario.topics import TopicSpec
 from ackproof.waiting import wait_for
 from ackproof_faults.conditions.durations import parse_duration
-from ackproof_model.advice import Elect, Offsets, Start
-from ackproof_model.configuration import Acks
+from ackproof_faults.evidence import FaultError
+from ackproof_faults.interfaces.cluster import TopicPartition
+from ackproof_model.advice import Ability, Elect, Offsets, Situation, Start
 from ackproof_spark.forensics.segments import batches
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "tests" / "results" / "advise_truth.jsonl"
-VERSIONS = ("3.9.2", "4.1.2", "4.4.0")
-#: Alternatives of one state that are carried out, each on a copy.
+VERSIONS = ("2.6.2", "3.9.2", "4.1.2", "4.4.0")
+#: States of a cluster, each of a topic.
+_TOPICS = 40
+#: Alternatives that are carried out, each on a copy of the cluster.
 _FORKS = 4
-_RECORDS = 200
-_SESSION_S = 3
-_PLACE = ("orders", 0)
+#: Records of each topic between two events.
+_RECORDS = 60
+_SESSION_S = 4  # ZooKeeper's least with a tick of 2 s
 _BROKERS = (1, 2, 3)
+_ALL = Offsets(0, 2**62)
 SPEC = ClusterSpec(
     brokers=3,
     settings={
         "broker.session.timeout.ms": _SESSION_S * 1000,
         "broker.heartbeat.interval.ms": 500,
+        "zookeeper.session.timeout.ms": _SESSION_S * 1000,
+        "log.index.size.max.bytes": 65536,  # an index is preallocated, and copied
     },
 )
+#: The numbers of acked records by offset; an unclean election may have used an offset twice.
+Acked = Mapping[TopicPartition, Mapping[int, set[int]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topic:
+    """A topic with one partition, and the acks of its producer."""
+
+    replicas: tuple[int, ...]
+    minimum: int
+    unclean: bool
+    acks: Literal["1", "all"]
+
+    @property
+    def least(self) -> int:
+        """How many members of the ISR a write by its producer needs."""
+        return min(self.minimum, len(self.replicas)) if self.acks == "all" else 1
+
+    def spec(self) -> TopicSpec:
+        settings = {
+            "min.insync.replicas": self.minimum,
+            "unclean.leader.election.enable": self.unclean,
+        }
+        return TopicSpec.model_validate({"assignment": [list(self.replicas)], "settings": settings})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawn:
-    """A state: settings, what happens to brokers one after the other, and a loss of power."""
+    """A cluster: its topics, what happens to brokers one after the other, and a loss of power."""
 
     kafka: str
-    minimum: int
-    acks: Acks
+    topics: Mapping[TopicPartition, Topic]
     events: tuple[tuple[str, int], ...]
     without_power: int | None
 
@@ -82,63 +114,77 @@ def draw(seed: int) -> Drawn:
     # A clean stop flushes the logs, so that a later loss of power takes nothing.
     flushed = {broker for broker in _BROKERS if ("stop", broker) in events and broker not in up}
     return Drawn(
-        kafka=chance.choice(VERSIONS),
-        minimum=chance.choice([1, 2]),
-        acks=chance.choice(["1", "all"]),
+        kafka=VERSIONS[seed % len(VERSIONS)],
+        topics={(f"topic-{number}", 0): _topic(chance) for number in range(_TOPICS)},
         events=tuple(events),
         without_power=chance.choice([None, None, *sorted({*_BROKERS} - flushed)]),
     )
 
 
-def send(cluster: KafkaCluster, acks: str, first: int) -> dict[int, int]:
-    """Send records while brokers may be down; return the numbers of the acked ones by offset."""
-    acked: dict[int, int] = {}
-    producer = Producer(
-        {
-            "bootstrap.servers": cluster.bootstrap_servers,
-            "acks": acks,
-            "delivery.timeout.ms": 3000,
-            "batch.num.messages": 20,
-            "log_level": 0,
-        }
+def _topic(chance: random.Random) -> Topic:
+    replicas = tuple(chance.sample(_BROKERS, chance.choice([3, 3, 3, 2])))
+    return Topic(
+        replicas=replicas,
+        minimum=chance.choice([1, 2]),
+        unclean=chance.random() < 0.2,
+        acks=chance.choice(["1", "all"]),
     )
+
+
+def send(cluster: KafkaCluster, drawn: Drawn, first: int) -> dict[TopicPartition, dict[int, int]]:
+    """Send records while brokers may be down; return the numbers of the acked ones by offset."""
+    acked: defaultdict[TopicPartition, dict[int, int]] = defaultdict(dict)
 
     def delivered(error: Any, message: Any) -> None:
         if error is None:
-            acked[message.offset()] = number_of(message.value())
+            place = message.topic(), message.partition()
+            acked[place][message.offset()] = int(message.value())
 
+    common = {
+        "bootstrap.servers": cluster.bootstrap_servers,
+        "delivery.timeout.ms": 3000,
+        "batch.num.messages": 20,
+        "log_level": 0,
+    }
+    producers = {acks: Producer({**common, "acks": acks}) for acks in ("1", "all")}
     for number in range(first, first + _RECORDS):
-        producer.produce(_PLACE[0], f"<{number}>", partition=_PLACE[1], on_delivery=delivered)
-    producer.flush(10)
-    producer.close()
+        for (name, partition), topic in drawn.topics.items():
+            producer = producers[topic.acks]
+            producer.produce(name, f"{number}", partition=partition, on_delivery=delivered)
+    for producer in producers.values():
+        producer.flush(10)
+        producer.close()
     return acked
 
 
-def number_of(value: bytes) -> int:
-    return int(value[1:-1])
+def on_disks(nodes: Mapping[int, NodeDisks], place: TopicPartition) -> set[tuple[int, int]]:
+    """Return offset and number of all records on the disks; earlier events may have lost others."""
+    folders = [node.folders[place] for node in nodes.values() if place in node.folders]
+    return {
+        (record.offset, int(record.value or b"-1"))
+        for folder in folders
+        for record in read_records(folder, _ALL)
+    }
 
 
-def on_disks(disks: Path) -> set[int]:
-    """Return the numbers of all records that a disk has; earlier events may have lost others."""
-    segments = disks.glob(f"*/*/{_PLACE[0]}-{_PLACE[1]}/*.log")
-    found = (re.findall(rb"<(\d+)>", segment.read_bytes()) for segment in segments)
-    return {int(number) for numbers in found for number in numbers}
-
-
-def broken(cluster: KafkaCluster, drawn: Drawn) -> dict[int, int]:
-    """Let the events happen, and end all nodes; return the acked records by offset."""
-    acked = send(cluster, drawn.acks, 0)
-    for number, (what, broker) in enumerate(drawn.events, 1):
-        node = cluster.nodes[broker]
-        {"kill": node.kill, "stop": node.terminate, "start": node.start_again}[what]()
-        running = set(cluster.running_brokers())
-        wait_for(
-            lambda: set(cluster.admin.brokers()),
-            running.__eq__,
-            within_s=60,
-            failure=lambda _: ClusterError("the brokers' list did not change"),
-        )
-        acked |= send(cluster, drawn.acks, number * _RECORDS)
+def broken(cluster: KafkaCluster, drawn: Drawn) -> Acked:
+    """Let the events happen, and end all nodes; return the acked records."""
+    acked: defaultdict[TopicPartition, defaultdict[int, set[int]]]
+    acked = defaultdict(lambda: defaultdict(set))
+    for number, event in enumerate([None, *drawn.events]):
+        if event is not None:
+            what, broker = event
+            node = cluster.nodes[broker]
+            {"kill": node.kill, "stop": node.terminate, "start": node.start_again}[what]()
+            wait_for(
+                lambda: set(cluster.admin.brokers()),
+                set(cluster.running_brokers()).__eq__,
+                within_s=60,
+                failure=lambda _: ClusterError("the brokers' list did not change"),
+            )
+        for place, sent in send(cluster, drawn, number * _RECORDS).items():
+            for offset, of_offset in sent.items():
+                acked[place][offset].add(of_offset)
     for node in cluster.nodes.values():
         if node.exit_status() is None:
             node.kill()
@@ -146,38 +192,63 @@ def broken(cluster: KafkaCluster, drawn: Drawn) -> dict[int, int]:
 
 
 def cut(cluster: KafkaCluster, broker: int, disks: Path, chance: random.Random) -> None:
-    """Cut a replica's last segment at the start of a batch, as a loss of power does."""
+    """Cut each log's last segment at the start of a batch, as a loss of power does."""
     node = cluster.nodes[broker]
-    folder = disks / node.name / "data" / f"{_PLACE[0]}-{_PLACE[1]}"
-    last = sorted(folder.glob("*.log"))[-1]
-    with last.open("rb") as file:
-        starts = [batch.position for batch in batches(file, size=last.stat().st_size)]
-    size = chance.choice(starts or [0])
-    volume = {node.volume: {"bind": "/volume", "mode": "rw"}}
-    path = f"/volume/data/{folder.name}/{last.name}"
+    commands = []
+    for folder in sorted((disks / node.name / "data").glob("[a-z]*-0")):
+        last = sorted(folder.glob("*.log"))[-1]
+        with last.open("rb") as file:
+            starts = [batch.position for batch in batches(file, size=last.stat().st_size)]
+        size = chance.choice(starts or [0])
+        commands.append(f"truncate -s {size} /volume/data/{folder.name}/{last.name}")
+        with last.open("rb+") as file:
+            file.truncate(size)
     run_sidecar(
         cluster.client,
         cluster.sidecar,
-        f"truncate -s {size} {path}",
+        "\n".join(commands),
         run_id=cluster.run_id,
-        volumes=volume,
+        volumes={node.volume: {"bind": "/volume", "mode": "rw"}},
     )
-    with last.open("rb+") as file:
-        file.truncate(size)
 
 
-def settled(cluster: KafkaCluster, started: set[int]) -> None:
-    """Wait until the started brokers are in the ISR, or there has been no leader for a while."""
-    leaderless_since = time.monotonic()
+def partitions(cluster: KafkaCluster) -> Mapping[TopicPartition, PartitionView]:
+    return wait_for(
+        cluster.admin.partitions,
+        bool,
+        within_s=60,
+        failure=lambda _: ClusterError("no broker of the copy answers"),
+    )
+
+
+def settled(
+    cluster: KafkaCluster, started: set[int], least: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, float]:
+    """Wait until each partition has its started replicas in sync, or no leader for a while.
+
+    least: how many members of the ISR a write needs. Returns when each became writable.
+    """
+    leaderless: set[TopicPartition] = set()
+    since = time.monotonic()
+    writable: dict[TopicPartition, float] = {}
 
     def calm() -> bool:
-        nonlocal leaderless_since
-        view = cluster.admin.partitions().get(_PLACE)
-        if view is None or view.leader is not None or set(cluster.admin.brokers()) != started:
-            leaderless_since = time.monotonic()
-        if view is not None and view.leader in started:
-            return set(view.isr) == started
-        return time.monotonic() - leaderless_since > 3 * _SESSION_S
+        nonlocal leaderless, since
+        views = partitions(cluster)
+        without = {place for place, view in views.items() if view.leader not in started}
+        if without != leaderless or set(cluster.admin.brokers()) != started:
+            leaderless, since = without, time.monotonic()
+        for place, view in views.items():
+            if place in without or len(view.isr) < least[place]:
+                writable.pop(place, None)
+            else:
+                writable.setdefault(place, time.monotonic())
+        return all(
+            time.monotonic() - since > 3 * _SESSION_S
+            if place in without
+            else set(view.isr) == started.intersection(view.replicas)
+            for place, view in views.items()
+        )
 
     wait_for(
         calm,
@@ -186,32 +257,87 @@ def settled(cluster: KafkaCluster, started: set[int]) -> None:
         every_s=0.3,
         failure=lambda _: ClusterError(f"the copy did not settle: {cluster.admin.partitions()}"),
     )
+    return writable
+
+
+def elect(cluster: KafkaCluster, started: set[int]) -> None:
+    """Request an unclean election of each partition that has no leader, and wait for leaders."""
+
+    def leaderless() -> list[TopicPartition]:
+        views = partitions(cluster).items()
+        able = [(place, one) for place, one in views if started.intersection(one.replicas)]
+        return [place for place, one in able if one.leader is None]
+
+    without = leaderless()
+    for place in without:
+        cluster.interfaces.operations.elect([place], unclean=True)
+    wait_for(
+        leaderless,
+        [].__eq__,
+        within_s=60,
+        failure=lambda left: ClusterError(f"no leader of {left} of {without} was elected"),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class End:
+    """A partition after the steps.
+
+    missing: offsets of acked records that its log lacks. returned: after how many steps it could be
+    written, and how many seconds after the last of these began; None if it cannot be.
+    """
+
+    leader: int | None
+    missing: frozenset[int]
+    returned: tuple[int, float] | None
 
 
 def carried_out(
-    original: KafkaCluster, steps: Alternative, acked: Mapping[int, int], run_id: str
-) -> tuple[int | None, list[int]]:
-    """Carry out steps on a copy; return the leader, and the offsets of missing acked records."""
+    original: KafkaCluster, drawn: Drawn, steps: Alternative, acked: Acked, run_id: str
+) -> dict[TopicPartition, End]:
+    """Carry out steps on a copy; return the end of each partition."""
     with forked(original, SPEC, run_id=run_id, start=[CONTROLLER_ID]) as fork:
         started: set[int] = set()
-        for step in steps.steps:
+        returned: dict[TopicPartition, tuple[int, float]] = {}
+        least = {place: topic.least for place, topic in drawn.topics.items()}
+        for number, step in enumerate(steps.steps, 1):
+            begun = time.monotonic()
             if isinstance(step, Start):
                 with ThreadPoolExecutor(max_workers=len(step.brokers)) as pool:
                     list(pool.map(lambda broker: fork.nodes[broker].boot(), step.brokers))
                 started |= set(step.brokers)
-            elif isinstance(step, Elect) and fork.admin.partitions()[_PLACE].leader is None:
-                fork.interfaces.operations.elect([_PLACE], unclean=True)
-            settled(fork, started)
-        leader = fork.admin.partitions()[_PLACE].leader
-        if leader is None:
-            return None, []
-        found = read(fork)
-        return leader, sorted(at for at, number in acked.items() if found.get(at) != number)
+            elif not started:
+                continue  # nobody answers a request for an election
+            elif isinstance(step, Elect):
+                elect(fork, started)
+            writable = settled(fork, started, least)
+            times = {place: (number, round(at - begun, 1)) for place, at in writable.items()}
+            returned = times | {place: one for place, one in returned.items() if place in times}
+        views = partitions(fork)
+        led = [place for place in drawn.topics if views[place].leader is not None]
+        for name, _ in led:  # a marker needs enough replicas in sync
+            fork.interfaces.operations.override(name, "min.insync.replicas", "1")
+        found = read(fork, led)
+        return {
+            place: End(
+                leader=views[place].leader,
+                missing=frozenset(
+                    at
+                    for at, numbers in acked[place].items()
+                    if place in found and numbers != {found[place].get(at)}
+                ),
+                returned=returned.get(place),
+            )
+            for place in drawn.topics
+        }
 
 
-def read(cluster: KafkaCluster) -> dict[int, int]:
+def read(
+    cluster: KafkaCluster, places: Sequence[TopicPartition]
+) -> dict[TopicPartition, dict[int, int]]:
     """Return the numbers of all records up to an end marker, by offset."""
-    end = cluster.admin.write_end_markers([_PLACE])[_PLACE]
+    ends = cluster.admin.write_end_markers(places) if places else {}
+    found: dict[TopicPartition, dict[int, int]] = {place: {} for place in places}
     consumer = Consumer(
         {
             "bootstrap.servers": cluster.bootstrap_servers,
@@ -220,16 +346,18 @@ def read(cluster: KafkaCluster) -> dict[int, int]:
             "log_level": 0,
         }
     )
-    consumer.assign([TopicPartition(*_PLACE, 0)])
-    found: dict[int, int] = {}
-    deadline = time.monotonic() + 120
-    while max(found, default=-1) < end and time.monotonic() < deadline:
+    consumer.assign([KafkaPartition(*place, 0) for place in places])
+    left, deadline = dict(ends), time.monotonic() + 120
+    while left and time.monotonic() < deadline:
         for one in consumer.consume(1000, timeout=1):
-            if one.error() is None:
-                found[one.offset()] = number_of(one.value()) if one.offset() < end else -1
+            place = one.topic(), one.partition()
+            if one.error() is None and one.offset() < ends[place]:
+                found[place][one.offset()] = int(one.value())
+            elif one.error() is None:
+                left.pop(place, None)
     consumer.close()
-    if max(found, default=-1) < end:
-        raise ClusterError(f"the copy cannot be read up to offset {end}")
+    if left:
+        raise ClusterError(f"the copy cannot be read up to {left}")
     return found
 
 
@@ -237,66 +365,111 @@ def inside(offsets: Iterable[Offsets], at: int) -> bool:
     return any(one.first <= at <= one.last for one in offsets)
 
 
-def judged(seed: int) -> dict[str, Any]:
-    """Draw a state, and compare the advice for it with its copies."""
+def compared(
+    one: Alternative,
+    place: TopicPartition,
+    end: End,
+    acked: Iterable[int],
+) -> Any:
+    """Return the comparison of a partition's outcome with what happened."""
+    said = one.outcomes[place]
+    risked = {at for at in acked if inside(said.may_lose, at)}
+    certain = {at for at in acked if inside(said.loses, at)}
+    back = one.writes_return(place)
+    return {
+        "steps": [str(step) for step in one.steps],
+        "verdict": replace(one, outcomes={place: said}).verdict,
+        "right": end.missing <= risked
+        and end.leader in said.leaders
+        and said.writes is not (Ability.NO if end.returned else Ability.YES)
+        and (back.after is None or (end.returned is not None and end.returned[0] <= back.after))
+        and (end.leader is None or certain <= end.missing),
+        "exact": end.missing == risked,
+        "at_risk": len(risked),
+        "missing": len(end.missing),
+        "leader": end.leader,
+        "writes_after": back.after,
+        "fenced_first": back.fenced_first,
+        "returned": end.returned,
+    }
+
+
+def chosen(judged: Sequence[Alternative], chance: random.Random) -> list[Alternative]:
+    """Return the best alternative, and some of the others whose outcomes differ."""
+    different = {tuple(one.outcomes.values()): one for one in reversed(judged) if one.steps}
+    best, *others = sorted(different.values(), key=lambda one: one.rank)
+    return [best, *chance.sample(others, min(len(others), _FORKS - 1))]
+
+
+def states_of(drawn: Drawn, state: ClusterState) -> dict[TopicPartition, tuple[Situation, ...]]:
+    """Return the possible states, each topic with the acks of its producer."""
+    if set(state.situations) != set(drawn.topics):
+        raise ClusterError(f"not every topic can be judged: {state.unknown}")
+    return {
+        place: tuple(replace(one, acks=drawn.topics[place].acks) for one in possible)
+        for place, possible in state.situations.items()
+    }
+
+
+def judged(seed: int, keep: Path | None = None) -> list[dict[str, Any]]:
+    """Draw a cluster, and compare the advice for each of its topics with its copies.
+
+    keep: a new folder for the copies of the disks.
+    """
     drawn, chance = draw(seed), random.Random(-seed)  # noqa: S311
     image, client = images.ensure(drawn.kafka).reference, connect()
     run_id = f"truth-{seed}"
-    topic = TopicSpec.model_validate(
-        {"assignment": [list(_BROKERS)], "settings": {"min.insync.replicas": drawn.minimum}}
-    )
     with (
         tempfile.TemporaryDirectory() as folder,
         booted(SPEC, client=client, image=image, run_id=run_id, kafka=drawn.kafka) as cluster,
     ):
-        cluster.create_topics({_PLACE[0]: topic})
-        acked = broken(cluster, drawn)
-        disks = Path(folder)
+        cluster.create_topics({name: topic.spec() for (name, _), topic in drawn.topics.items()})
+        sent = broken(cluster, drawn)
+        disks = keep or Path(folder)
         copy_disks(cluster, disks)
         if drawn.without_power is not None:
             cut(cluster, drawn.without_power, disks, chance)
-        present = on_disks(disks)
-        acked = {at: number for at, number in acked.items() if number in present}
         nodes = read_disks([disks])
+        acked: dict[TopicPartition, dict[int, set[int]]] = {}
+        for place in drawn.topics:
+            present = on_disks(nodes, place)
+            numbers = {
+                at: {number for number in numbers if (at, number) in present}
+                for at, numbers in sent[place].items()
+            }
+            acked[place] = {at: left for at, left in numbers.items() if left}
+        if keep:
+            (keep / "acked.txt").write_text(repr(acked))
         settings = Settings(
             kafka=drawn.kafka,
             properties={},
-            acks=drawn.acks,
-            power_lost=frozenset({drawn.without_power} - {None}),  # type: ignore[arg-type]
+            acks="all",
+            power_lost=frozenset(one for one in [drawn.without_power] if one is not None),
         )
-        state = dead_cluster(nodes, dump_of(nodes, drawn.kafka), settings)
-        best = [one for one in distinct(alternatives(state.situations)) if one.steps]
-        outcomes = []
-        for number, one in enumerate(best[:_FORKS]):
-            said = one.outcomes[_PLACE]
-            leader, missing = carried_out(cluster, one, acked, f"{run_id}-{number}")
-            risked = [at for at in acked if inside(said.may_lose, at)]
-            outcomes.append(
-                {
-                    "steps": [str(step) for step in one.steps],
-                    "verdict": one.verdict,
-                    "right": set(missing) <= set(risked)
-                    and leader in said.leaders
-                    and (
-                        leader is None
-                        or {at for at in acked if inside(said.loses, at)} <= set(missing)
-                    ),
-                    "exact": set(missing) == set(risked),
-                    "at_risk": len(risked),
-                    "missing": len(missing),
-                    "leader": leader,
-                }
-            )
-    return {
-        "seed": seed,
-        "kafka": drawn.kafka,
-        "minimum": drawn.minimum,
-        "acks": drawn.acks,
-        "events": [f"{what} {broker}" for what, broker in drawn.events],
-        "without_power": drawn.without_power,
-        "acked": len(acked),
-        "alternatives": outcomes,
-    }
+        dead = dead_cluster(nodes, dump_of(nodes, drawn.kafka), settings)
+        states = states_of(drawn, dead)
+        outcomes: dict[TopicPartition, list[Any]] = {place: [] for place in drawn.topics}
+        for number, one in enumerate(chosen(alternatives(states), chance)):
+            ends = carried_out(cluster, drawn, one, acked, f"{run_id}-{number}")
+            for place, end in ends.items():
+                answer = compared(one, place, end, acked[place])
+                outcomes[place].append(answer)
+    return [
+        {
+            "seed": seed,
+            "topic": place[0],
+            "kafka": drawn.kafka,
+            "replicas": topic.replicas,
+            "minimum": topic.minimum,
+            "acks": topic.acks,
+            "unclean": topic.unclean,
+            "events": [f"{what} {broker}" for what, broker in drawn.events],
+            "without_power": drawn.without_power,
+            "acked": len(acked[place]),
+            "alternatives": outcomes[place],
+        }
+        for place, topic in drawn.topics.items()
+    ]
 
 
 def table(results: Iterable[Mapping[str, Any]]) -> str:
@@ -328,24 +501,37 @@ def main() -> None:
     parser.add_argument("--states", type=int, default=200)
     parser.add_argument("--budget", default="720m")
     parser.add_argument("--table", action="store_true")
-    parser.add_argument("--first", type=int, default=0, help="the first seed; for several machines")
+    parser.add_argument("--first", type=int, default=100, help="first seed; for several machines")
+    parser.add_argument("--clusters", type=int, default=1000, help="the most clusters to boot")
+    parser.add_argument("--keep", type=Path, help="a folder for the disks of each cluster")
     parser.add_argument("--results", type=Path, default=RESULTS)
     options = parser.parse_args()
-    known = {one["seed"] for one in stored(options.results)}
+    known = stored(options.results)
+    done, states = {one["seed"] for one in known}, len(known)
     until, wrong = time.monotonic() + parse_duration(options.budget), 0
-    for seed in range(options.first, options.states) if not options.table else ():
-        if seed in known or time.monotonic() > until:
-            continue
+    seeds = (seed for seed in range(options.first, options.first + 1000) if seed not in done)
+    for seed in () if options.table else [next(seeds) for _ in range(options.clusters)]:
+        if states >= options.states or time.monotonic() > until:
+            break
+        begun = time.monotonic()
         try:
-            result = judged(seed)
-        except AckproofError as error:
+            results = judged(seed, options.keep and options.keep / str(seed))
+        except (AckproofError, FaultError) as error:
             print(f"{seed}: not decided: {error}", flush=True)
             continue
+        states += len(results)
         with options.results.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(result) + "\n")
-        bad = [one for one in result["alternatives"] if not one["right"]]
+            file.writelines(json.dumps(one) + "\n" for one in results)
+        of_seed = [one for result in results for one in result["alternatives"]]
+        bad = [
+            (result["topic"], one)
+            for result in results
+            for one in result["alternatives"]
+            if not one["right"]
+        ]
         wrong += len(bad)
-        print(f"{seed}: {len(result['alternatives'])} alternatives, wrong: {bad}", flush=True)
+        took = f"{time.monotonic() - begun:.0f} s"
+        print(f"{seed}: {len(of_seed)} outcomes in {took}, wrong: {bad}", flush=True)
     print(table(stored(options.results)))
     sys.exit(bool(wrong))
 

@@ -33,7 +33,7 @@ SETTINGS = {
     "zookeeper.session.timeout.ms": 6000,
 }
 #: How long a timer may take, and how long the cluster may take to reach a predicted state.
-_TIMER_FACTOR, _REACHED_S = 1.6, 30.0
+_TIMER_FACTOR, _REACHED_S = 1.6, 12.0
 #: Each stage lasts until this time has passed and so many records are acked, if any can be.
 _STAGE_S, _STAGE_ACKED, _STAGE_MOST_S = 0.8, 10, 10.0
 _TICK_S = 0.025
@@ -118,7 +118,10 @@ class Feeder(threading.Thread):
                 producer.produce(
                     target.topic, str(self._number), partition=0, on_delivery=delivered
                 )
-        producer.poll(0)
+        try:
+            producer.poll(0)
+        except KafkaException:  # fatal, as for an idempotent producer
+            pair[1] = None
         if pair[1] is None:
             pair[1] = self._producer(target)
 
@@ -126,7 +129,8 @@ class Feeder(threading.Thread):
         self._ended.set()
         self.join()
         for _, producer in self._producers:
-            producer.flush(6)
+            with contextlib.suppress(KafkaException):
+                producer.flush(6)
 
 
 def attack(
@@ -144,22 +148,23 @@ def attack(
     """
     create(cluster, targets)
     feeder = Feeder(targets, cluster.bootstrap_servers)
-    faults = _Faults(cluster, wiped=wiped)
+    faults = Faults(cluster, wiped=wiped)
     ends = [number for number, one in enumerate(operations) if one.kind not in HEALS]
     feeder.start()
     try:
         _acked(targets, 0)
         for number, operation in enumerate(operations, start=1):
             if extra and number - 1 == ends[-1]:
-                further(cluster, extra, targets)
+                further(cluster, extra, targets, operation)
             faults.perform(operation)
+            if faults.waiting:
+                continue
             _settle(
                 cluster,
                 targets,
                 operation,
                 number=number,
                 informed=faults.informed(),
-                within_s=_REACHED_S / 3 if extra else _REACHED_S,  # no prediction has the extra
             )
             _acked(targets, number)
         faults.heal_all()
@@ -181,12 +186,12 @@ def create(cluster: KafkaCluster, targets: Sequence[Target]) -> None:
         cluster.interfaces.operations.known_setting(target.topic, "flush.messages")
 
 
-def further(cluster: KafkaCluster, failure: str, targets: Sequence[Target]) -> None:
-    """Elect preferred leaders, or kill the controllers and start them again."""
+def further(
+    cluster: KafkaCluster, failure: str, targets: Sequence[Target], following: Operation
+) -> None:
+    """Move leaders, or kill the controllers and start them again."""
     if failure == "leader_move":
-        for target in targets:
-            with contextlib.suppress(FaultError, ClusterError):  # no election is needed
-                cluster.interfaces.operations.elect([target.place], unclean=False)
+        _move_leaders(cluster, targets, following.broker + 1)
         return
     for node in cluster.controller_ids():
         cluster.nodes[node].kill()
@@ -197,13 +202,28 @@ def further(cluster: KafkaCluster, failure: str, targets: Sequence[Target]) -> N
     time.sleep(_STAGE_S)
 
 
-class _Faults:
+def _move_leaders(cluster: KafkaCluster, targets: Sequence[Target], broker: int) -> None:
+    """Let another member of the ISR lead each topic: this broker, which fails next, if it can."""
+    views, orders = cluster.partitions(), {}
+    for view, place in ((views[one.place], one.place) for one in targets if one.place in views):
+        if others := sorted(set(view.isr) - {view.leader}, key=lambda one: (one != broker, one)):
+            rest = [one for one in view.replicas if one != others[0]]
+            orders[place] = [others[0], *rest]
+    if orders:
+        cluster.interfaces.operations.reassign(orders)
+        with contextlib.suppress(FaultError):  # some partitions are led by their new first replica
+            cluster.interfaces.operations.elect(list(orders), unclean=False)
+
+
+class Faults:
     """The faults in force on a cluster, by broker and kind."""
 
     def __init__(self, cluster: KafkaCluster, *, wiped: bool) -> None:
         self._cluster = cluster
         self._wiped = wiped
         self._in_force: dict[tuple[int, OperationKind], tuple[Fault, Any]] = {}
+        #: Brokers of a rack; they lose power together with the next one that does.
+        self.waiting: list[int] = []
 
     def perform(self, operation: Operation) -> None:
         broker = operation.broker + 1
@@ -213,14 +233,18 @@ class _Faults:
         elif operation.kind is OperationKind.JOIN:
             assert operation.ends is not None
             self._heal(broker, operation.ends)
+        elif operation.kind is OperationKind.LOSE_POWER and not operation.settled:
+            self.waiting.append(broker)
         else:
             fields = dict(_FAULTS[operation.kind])
             if self._wiped and operation.kind is OperationKind.LOSE_POWER:
                 fields = {"fault": "wipe_partition"}
             fault = registered()[fields["fault"]](target=broker, **fields)
-            done = fault.inject(self._cluster.interfaces, [broker])
-            self._in_force[broker, operation.kind] = fault, done
-            fault.verify(self._cluster.interfaces, [broker], done)
+            brokers, self.waiting = [*self.waiting, broker], []
+            done = fault.inject(self._cluster.interfaces, brokers)
+            for one in brokers:
+                self._in_force[one, operation.kind] = fault, done
+            fault.verify(self._cluster.interfaces, brokers, done)
 
     def _heal(self, broker: int, kind: OperationKind) -> None:
         if (found := self._in_force.pop((broker, kind), None)) is not None:
@@ -260,9 +284,11 @@ def _settle(
     *,
     number: int,
     informed: Sequence[int],
-    within_s: float,
 ) -> None:
-    """Wait until every topic is in the predicted state; note those that are not."""
+    """Wait until every topic is in the predicted state; note those that are not.
+
+    No prediction has the further failure of a schedule, and none is sure after a rack has gone.
+    """
     if not operation.settled:
         return
     if operation.kind is OperationKind.START:
@@ -277,7 +303,7 @@ def _settle(
     views = last_result(
         lambda: _views(cluster, informed),
         lambda views: not any(_differing(predicted, views)),
-        within_s=within_s,
+        within_s=_REACHED_S,
     )
     for target in targets:
         if target.place in _differing(predicted, views):

@@ -10,7 +10,7 @@ import math
 import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import islice
 from typing import Any, Self
@@ -24,7 +24,7 @@ from ackproof_model.bounds.losing import Question
 from ackproof_model.bounds.losing import stored as stored_minima
 from ackproof_model.configuration import Profile
 from ackproof_model.exposure import Budget
-from ackproof_model.planning import Operation, OperationKind, Plan, carried_out
+from ackproof_model.planning import HEALS, Operation, OperationKind, Plan, carried_out
 from ackproof_model.planning.plan import (
     ANY,
     MOST_OPERATIONS,
@@ -35,6 +35,8 @@ from ackproof_model.planning.plan import (
 )
 
 VERSIONS = ("2.6.2", "3.2.0", "3.5.1", "3.7.0", "3.8.1", "3.9.1", "4.1.2", "4.3.1", "4.4.0")
+#: Racks of brokers in turn: brokers 1 and 3 are in the first.
+RACKS = ("rack-0", "rack-1")
 #: Schedules of one version.
 _ROUNDS = 12
 _MOST_SCHEDULES = 5_000
@@ -88,7 +90,7 @@ class Drawn:
 
     def own(self) -> OwnConfig:
         """Return it as if files stated all of it."""
-        racks = {str(one): f"rack-{one % self.racks}" for one in range(3)} if self.racks else {}
+        racks = {str(one): RACKS[one % self.racks] for one in range(3)} if self.racks else {}
         client = {"acks": self.acks, "enable.idempotence": str(self.idempotence).lower()}
         return OwnConfig(
             kafka=_given(self.kafka),
@@ -134,7 +136,7 @@ def draw(seed: int, number: int) -> Drawn:
         acks=acks,
         idempotence=acks == "all" and chance.random() < 0.5,
         unclean=chance.random() < 0.3,
-        racks=chance.choice((0, 0, 3)),
+        racks=chance.choice((0, 0, len(RACKS))),
     )
 
 
@@ -180,13 +182,24 @@ class Schedule:
         )
         return cls(operations=operations, wiped=document["wiped"], extra=document["extra"])
 
-    def failures(self, replicas: int) -> tuple[str, ...]:
-        """Return the set of failures that it makes for a topic."""
-        kinds = Counter(one.kind for one in self.operations)
-        made = [_FAILURES[one.kind] for one in self.operations if one.kind in _FAILURES]
+    @property
+    def takes_racks(self) -> bool:
+        """Whether brokers lose power at once: those of a rack."""
+        return any(
+            one.kind is OperationKind.LOSE_POWER and not one.settled for one in self.operations
+        )
+
+    def failures(self, replicas: int, *, racked: bool = False) -> tuple[str, ...]:
+        """Return the set of failures that it makes for a topic; racked: with racks, as it has."""
+        own = [one for one in self.operations if one.broker < replicas]
+        kinds = Counter(one.kind for one in own)
+        made = [_FAILURES[one.kind] for one in own if one.kind in _FAILURES]
         made += ["lag"] * math.ceil(kinds[OperationKind.LAG] / max(replicas - 1, 1))
         if self.wiped:
             made = ["disk_replaced" if one == "power_loss" else one for one in made]
+        if racked and self.takes_racks:
+            lost = {one.broker % len(RACKS) for one in own if one.kind is OperationKind.LOSE_POWER}
+            made = [one for one in made if one != "power_loss"] + ["rack"] * len(lost)
         return tuple(sorted([*made, *filter(None, [self.extra])]))
 
 
@@ -203,15 +216,10 @@ class Claim:
 def claim(drawn: Drawn, schedule: Schedule) -> Claim | None:
     """Return what the audit says of a schedule's failures; None if it says nothing to test."""
     found = found_sets(_setup(drawn))
-    if any(one.broker >= drawn.replicas for one in schedule.operations):
-        return None
-    plan = _carried_out(question_of(_setup(drawn)), schedule.operations)
+    plan = _of_topic(question_of(_setup(drawn)), schedule.operations)
     if plan is None:
         return None
-    failures = schedule.failures(drawn.replicas)
-    if drawn.racks and not schedule.wiped and schedule.extra == "":  # a broker is a rack
-        racked = tuple(sorted("rack" if one == "power_loss" else one for one in failures))
-        failures = racked if len(schedule.operations) % 2 else failures
+    failures = schedule.failures(drawn.replicas, racked=bool(drawn.racks))
     loses = any(not Counter(one.failures) - Counter(failures) for one in found.losing)
     if loses and not schedule.extra and (plan.lost or drawn.acks == "0"):
         return Claim(word=LOSES, failures=failures, plan=plan)
@@ -230,8 +238,23 @@ def _losing(question: Question, budget: Budget) -> Plan | None:
 
 
 @cache
-def _carried_out(question: Question, operations: tuple[Operation, ...]) -> Plan | None:
-    return carried_out(question.model(), operations)
+def _of_topic(question: Question, operations: tuple[Operation, ...]) -> Plan | None:
+    """Return the plan of the operations on a topic's brokers; the others leave it as it is.
+
+    None if one of them is not possible, or if a follower lags although that is no failure of them.
+    """
+    own: list[Operation] = []
+    numbers = [0]
+    for one in operations:
+        if one.broker < question.replicas:
+            own.append(one)
+        elif own and own[-1].kind not in HEALS:  # its timers fire in the meantime
+            own[-1] = replace(own[-1], settled=True)
+        numbers.append(len(own))
+    plan = carried_out(question.model(), own) if own else None
+    if plan is None or any(stage.strays for stage in plan.stages):
+        return None
+    return replace(plan, stages=tuple(plan.stages[one] for one in numbers))
 
 
 @cache
@@ -292,22 +315,43 @@ def simple(kafka: str) -> Iterator[Schedule]:
     yield Schedule(operations=(Operation(kind=before, broker=1), *power))
 
 
+def of_racks(kafka: str) -> Iterator[Schedule]:
+    """Yield losses of a rack: alone, after another broker's failure, and with a further one."""
+    lost = [Operation(kind=OperationKind.LOSE_POWER, broker=2)]
+    lost.insert(0, replace(lost[0], broker=0, settled=False))
+    starts = [Operation(kind=OperationKind.START, broker=one) for one in (0, 2)]
+    before = [OperationKind.KILL, OperationKind.STOP, OperationKind.CUT_OFF]
+    if not Profile.of(kafka).zookeeper:
+        before.insert(0, OperationKind.LAG)
+    for kind in before:
+        first = Operation(kind=kind, broker=1)
+        yield Schedule(operations=(first, *lost, *starts))
+    other = Operation(kind=OperationKind.LOSE_POWER, broker=1)
+    yield Schedule(operations=(*lost, other, *starts))
+    for extra in ("", *EXTRA):
+        yield Schedule(operations=(*lost, *starts), extra=extra)
+
+
 def chosen(seed: int, numbers: Sequence[int]) -> Iterator[Schedule]:
     """Yield the schedules that together test the most words about these configurations."""
-    candidates = dict.fromkeys(
-        schedule for number in numbers for schedule in schedules(draw(seed, number))
-    )
+    if not numbers:
+        return
+    kafka = draw(seed, numbers[0]).kafka
+    first = (*simple(kafka), *of_racks(kafka))
     claims = {
         schedule: {
             (number, one.word, one.failures)
             for number, one in claims_of(seed, numbers, schedule).items()
         }
-        for schedule in candidates
+        for schedule in dict.fromkeys(
+            (*first, *(one for number in numbers for one in schedules(draw(seed, number))))
+        )
     }
     tested: set[object] = set()
-    for schedule in simple(draw(seed, numbers[0]).kafka) if numbers else ():
-        yield schedule
-        tested |= claims.pop(schedule, set())
+    for schedule in first:
+        if said := claims.pop(schedule):
+            yield schedule
+            tested |= said
 
     def gain(schedule: Schedule, word: str) -> int:
         """Return the number of failures in words of this kind that no schedule tests yet."""

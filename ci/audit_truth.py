@@ -22,6 +22,7 @@ from typing import Any
 from audit_attack import SETTINGS, Target, attack
 from audit_schedules import (
     LOSES,
+    RACKS,
     SURVIVES,
     VERSIONS,
     Claim,
@@ -98,23 +99,23 @@ def _compile(seed: int, kafka: str, numbers: Sequence[int]) -> None:
 
 
 def _run(seed: int, kafka: str, numbers: Sequence[int], until: float) -> None:
-    """Carry out the schedules of one version that are not stored, on one cluster."""
-    done = {(one["kafka"], one["schedule"]) for one in stored()}
+    """Carry out the schedules of one version that have open words, on one cluster."""
     known = [Schedule.of(one) for one in stored(SCHEDULES) if one["kafka"] == kafka]
-    left = [one for one in known if (kafka, str(one)) not in done]
-    while left and time.monotonic() < until:
+    chosen = _next(seed, kafka, numbers, known)
+    while chosen and time.monotonic() < until:
         client, image = connect(), images.ensure(kafka).reference
-        spec = ClusterSpec(brokers=3, settings=SETTINGS)
-        run_id = f"audit-truth-{kafka}-{len(left)}"
+        spec = ClusterSpec(brokers=3, racks=list(RACKS), settings=SETTINGS)
+        run_id = f"audit-truth-{kafka}-{len(known)}"
         with booted(spec, client=client, image=image, run_id=run_id, kafka=kafka) as cluster:
-            while left and time.monotonic() < until:
-                schedule = left.pop(0)
-                claims = claims_of(seed, numbers, schedule)
+            while chosen and time.monotonic() < until:
+                schedule, claims = chosen
                 begun = time.monotonic()
                 try:
-                    tries = list(_tried(cluster, seed, schedule, claims))
+                    tries = _tried(cluster, seed, schedule, claims)
                 except (AckproofError, FaultError) as error:
                     print(f"{kafka}: {schedule}: {error}", file=sys.stderr)
+                    known.remove(schedule)
+                    chosen = _next(seed, kafka, numbers, known)
                     break  # the next schedule gets a new cluster
                 line = {
                     "kafka": kafka,
@@ -124,43 +125,84 @@ def _run(seed: int, kafka: str, numbers: Sequence[int], until: float) -> None:
                     "tries": tries,
                 }
                 _append(RESULTS, line)
+                chosen = _next(seed, kafka, numbers, known)
+
+
+def _next(
+    seed: int, kafka: str, numbers: Sequence[int], known: Sequence[Schedule]
+) -> tuple[Schedule, dict[int, Claim]] | None:
+    """Return the schedule that tests the most, and its open words.
+
+    A loss that did not happen is tried again first; then count configurations without a test, then
+    words without one. A set that is survived counts twice.
+    """
+    results = stored()
+    tries = [one for result in results for one in result["tries"]]
+    configurations = {one["number"] for one in tries}
+    words = {(one["number"], one["word"], *one["failures"]) for one in tries}
+
+    def gain(schedule: Schedule) -> tuple[bool, int, int]:
+        claims = left[schedule]
+        new = [
+            1 + (one.word == SURVIVES)
+            for number, one in claims.items()
+            if (number, one.word, *one.failures) not in words
+        ]
+        return not new, len(claims.keys() - configurations), sum(new)
+
+    left = {}
+    for schedule in known:
+        made = [
+            one
+            for result in results
+            if (result["kafka"], result["schedule"]) == (kafka, str(schedule))
+            for one in result["tries"]
+        ]
+        if claims := open_words(claims_of(seed, numbers, schedule), made):
+            left[schedule] = claims
+    best = max(left, key=gain, default=None)
+    return (best, left[best]) if best else None
+
+
+def open_words(claims: Mapping[int, Claim], tries: Sequence[Result]) -> dict[int, Claim]:
+    """Return the words that no try has decided; a loss that did not happen has three tries."""
+
+    def is_open(number: int, claim: Claim) -> bool:
+        own = [one for one in tries if one["number"] == number]
+        shown = any(one["lost"] or (claim.word == SURVIVES and _decided(one)) for one in own)
+        return not shown and len(own) < _TRIES
+
+    return {number: one for number, one in claims.items() if is_open(number, one)}
 
 
 def _tried(
     cluster: Any, seed: int, schedule: Schedule, claims: Mapping[int, Claim]
-) -> Iterator[Result]:
-    """Yield the result of each configuration; a loss that did not happen is tried again."""
-    left = dict(claims)
-    for _ in range(_TRIES):
-        targets = [
-            Target(
-                number=number,
-                topic=f"t{number}-{time.monotonic_ns()}",
-                plan=one.plan,
-                settings=draw(seed, number).topic,
-                acks=draw(seed, number).acks,
-                idempotence=draw(seed, number).idempotence,
-            )
-            for number, one in left.items()
-        ]
-        lost = attack(
-            cluster, targets, schedule.operations, wiped=schedule.wiped, extra=schedule.extra
+) -> list[Result]:
+    """Carry out a schedule once; return the result of each configuration."""
+    targets = [
+        Target(
+            number=number,
+            topic=f"t{number}-{time.monotonic_ns()}",
+            plan=one.plan,
+            settings=draw(seed, number).topic,
+            acks=draw(seed, number).acks,
+            idempotence=draw(seed, number).idempotence,
         )
-        for target in targets:
-            said, count = left[target.number], lost[target.topic]
-            yield {
-                "number": target.number,
-                "word": said.word,
-                "failures": said.failures,
-                "acked": len(target.acked),
-                "lost": count,
-                **({"astray": target.astray} if target.astray else {}),
-            }
-            if count or (said.word == SURVIVES and count is not None):
-                del left[target.number]
-        cluster.admin.delete_topics([target.topic for target in targets])
-        if not left:
-            return
+        for number, one in claims.items()
+    ]
+    lost = attack(cluster, targets, schedule.operations, wiped=schedule.wiped, extra=schedule.extra)
+    cluster.admin.delete_topics([target.topic for target in targets])
+    return [
+        {
+            "number": target.number,
+            "word": claims[target.number].word,
+            "failures": claims[target.number].failures,
+            "acked": len(target.acked),
+            "lost": lost[target.topic],
+            **({"astray": target.astray} if target.astray else {}),
+        }
+        for target in targets
+    ]
 
 
 def _decided(one: Mapping[str, Any]) -> bool:
@@ -168,7 +210,10 @@ def _decided(one: Mapping[str, Any]) -> bool:
 
 
 def table(results: Collection[Result]) -> Iterator[str]:
-    """Yield a row for each word and set of failures."""
+    """Yield a row for each word and set of failures.
+
+    A loss that did not happen is undecided until it has three tries.
+    """
     by_claim: defaultdict[tuple[str, str, int], list[Result]] = defaultdict(list)
     for one in (one for result in results for one in result["tries"]):
         by_claim[one["word"], " + ".join(one["failures"]), one["number"]].append(one)
@@ -176,18 +221,24 @@ def table(results: Collection[Result]) -> Iterator[str]:
     for (word, failures, _), tries in by_claim.items():
         decided = [one for one in tries if _decided(one)]
         lost = sum(one["lost"] > 0 for one in decided)
+        is_open = not decided or (word == LOSES and not lost and len(tries) < _TRIES)
         counts = {
             "configurations": int(bool(decided)),
             "runs": len(decided),
             "lost": lost,
-            "right": int(bool(decided) and (lost > 0) == (word == LOSES)),
-            "undecided": int(not decided),
+            "right": int(not is_open and (lost > 0) == (word == LOSES)),
+            "undecided": int(is_open),
         }
         rows[word, failures].update(counts)
         rows[word, "all"].update(counts)
     columns = ("configurations", "runs", "lost", "right", "undecided")
     numbers = {number for _, _, number in by_claim}
-    yield f"{len(numbers)} configurations, {len(results)} schedules"
+    schedules = {(one["kafka"], one["schedule"]) for one in results}
+    losses = rows[LOSES, "all"]
+    yield (
+        f"{len(numbers)} configurations, {len(schedules)} schedules; "
+        f"{losses['lost']} of {losses['runs']} tries of a loss lost"
+    )
     yield "| word | failures | " + " | ".join(columns) + " |"
     yield "|---" * (len(columns) + 2) + "|"
     for (word, failures), row in sorted(rows.items()):

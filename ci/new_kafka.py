@@ -244,10 +244,19 @@ def make_default(version: str) -> None:
         old.unlink()
     (PINNED / f"kafka-{version}.json").write_text(json.dumps(digests, indent=2) + "\n")
     place = PACKAGE / "kafka_versions.py"
-    line = f'DEFAULT_KAFKA = "{DEFAULT_KAFKA}"'
-    place.write_text(place.read_text().replace(line, f'DEFAULT_KAFKA = "{version}"'))
+    place.write_text(with_default(place.read_text(), version))
     _output(ROOT / "ci" / "kafka_keys", version)
     print("\nThe default is changed: run ci/reference, ci/catalogue --kafka default, ci/claims")
+
+
+def with_default(module: str, version: str) -> str:
+    """Return the source of `kafka_versions` with another default, which it knows as a release."""
+    line = re.escape(version.rpartition(".")[0])
+    module = module.replace(f'DEFAULT_KAFKA = "{DEFAULT_KAFKA}"', f'DEFAULT_KAFKA = "{version}"')
+    known, count = re.subn(rf"(?<= ){line}\.\d+(?=\s)", version, module)
+    return (
+        known if count else module.replace(f" {DEFAULT_KAFKA}\n", f" {DEFAULT_KAFKA} {version}\n")
+    )
 
 
 def _differences(kind: str, now: Iterable[str], then: Iterable[str]) -> Iterator[str]:

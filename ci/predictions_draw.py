@@ -121,6 +121,7 @@ _EXPECT = (
         "unprocessed",
         "reprocessed",
         "read_then_gone",
+        "misplaced_read",
     ),
 )
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import signal
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -23,3 +27,16 @@ def ackproof(*arguments: object) -> int:
         for number, handler in before.items():
             signal.signal(number, handler)
     return int(ended.value.code or 0)
+
+
+def captured(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """Run the command in the checkout and capture its output. It shares this process's Spark."""
+    output, errors = io.StringIO(), io.StringIO()
+    with (
+        contextlib.chdir(Path(__file__).parents[1]),
+        contextlib.redirect_stdout(output),
+        contextlib.redirect_stderr(errors),
+    ):
+        code = ackproof(*arguments)
+    line = list(map(str, arguments))
+    return subprocess.CompletedProcess(line, code, output.getvalue(), errors.getvalue())

@@ -22,15 +22,24 @@ if TYPE_CHECKING:
     from kafka_clusters import SharedBrokers
 
 
+#: Files without the mark `spark` that take longest. They start first, so that no process waits
+#: for them at the end.
+LONG = {
+    *("test_demo", "test_bad_luck", "test_advise", "test_attached", "test_removed", "test_secrets"),
+    *("test_reuse", "test_inconclusive", "test_guarantees", "test_pytest_plugin", "test_release"),
+    *("test_documentation", "test_consumer_conformance", "test_producer_process"),
+}
+
+
 @cache
 def _uses_spark(file: str) -> bool:
     return "mark.spark" in (ROOT / file).read_text(encoding="utf-8")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the files that use Spark first: their tests are the slowest."""
+    """Put the files that use Spark first, then the long ones: their tests are the slowest."""
     of_spark = {item.path for item in items if item.get_closest_marker("spark")}
-    items.sort(key=lambda item: item.path not in of_spark)
+    items.sort(key=lambda item: (item.path not in of_spark, item.path.stem not in LONG))
 
 
 @pytest.hookimpl(optionalhook=True)

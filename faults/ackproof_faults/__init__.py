@@ -35,6 +35,7 @@ from ackproof_faults.conditions.builders import majority_of_controllers as major
 from ackproof_faults.conditions.builders import minority_of_controllers as minority_of_controllers
 from ackproof_faults.conditions.builders import rack as rack
 from ackproof_faults.conditions.builders import recovered as recovered
+from ackproof_faults.conditions.builders import replica_lag as replica_lag
 from ackproof_faults.conditions.builders import sent as sent
 from ackproof_faults.conditions.observation import SendCounts as SendCounts
 from ackproof_faults.control import NoFault as NoFault
@@ -44,6 +45,7 @@ from ackproof_faults.disk.flip_byte import FlipByte as FlipByte
 from ackproof_faults.disk.old_checkpoint import OldCheckpoint as OldCheckpoint
 from ackproof_faults.disk.power_loss import LyingDisk as LyingDisk
 from ackproof_faults.disk.power_loss import PowerLoss as PowerLoss
+from ackproof_faults.disk.slow import SlowDisk as SlowDisk
 from ackproof_faults.disk.unreachable import DiskFull as DiskFull
 from ackproof_faults.disk.unreachable import FailLogDir as FailLogDir
 from ackproof_faults.disk.wipe import ReplaceDisk as ReplaceDisk

@@ -259,11 +259,11 @@ def _faults(client: DockerClient) -> Iterator[Check]:
             yield _limited(
                 need.what,
                 lack,
-                f"The kernel has no {need.kernel}, or NET_ADMIN is refused. These faults cannot "
+                f"The kernel has no {need.kernel}, or access to it is refused. These faults cannot "
                 f"be injected: {', '.join(affected)}.",
             )
         else:
-            yield _ok(need.what, "works in a container's network namespace")
+            yield _ok(need.what, "works in a container")
 
 
 def require_needs(client: DockerClient, faults: Sequence[Fault]) -> None:
@@ -289,7 +289,7 @@ def _lack(client: DockerClient, image: str, need: Need) -> str:
     """Return the kernel's error if it does not support this; '' if it does."""
     from docker.errors import APIError
 
-    from ackproof.containers import commands
+    from ackproof.containers import block_limits, commands
 
     run_id = f"doctor-{os.getpid()}"
     try:
@@ -300,6 +300,7 @@ def _lack(client: DockerClient, image: str, need: Need) -> str:
             run_id=run_id,
             cap_add=["NET_ADMIN"],
             network_mode="none",
+            volumes=block_limits.GROUPS if need is Need.BLOCK_LIMITS else {},
         )
     except APIError as error:
         return str(error.explanation or error)

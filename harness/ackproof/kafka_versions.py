@@ -26,15 +26,26 @@ FEATURES_SINCE = {
 }
 """Features (KIP-584, KIP-1022) that a cluster can be formatted with, and their first version."""
 
-#: The last minor version of each major one that is closed.
-_LAST_MINOR = {0: 11, 1: 1, 2: 8, 3: 9}
+_LAST_RELEASES = """
+    0.10.2.2 0.11.0.3 1.0.2 1.1.1 2.0.1 2.1.1 2.2.2 2.3.1 2.4.1 2.5.1 2.6.3 2.7.2 2.8.2 3.0.2 3.1.2
+    3.2.3 3.3.2 3.4.1 3.5.2 3.6.2 3.7.2 3.8.1 3.9.2 4.0.2 4.1.2 4.2.2 4.3.1 4.4.0
+"""
+#: The number of the last known release of each line.
+_LAST = {
+    tuple(map(int, line.split("."))): int(number)
+    for line, _, number in (release.rpartition(".") for release in _LAST_RELEASES.split())
+}
+#: Lines from this one on may get more releases than the known ones. No line has had more than this.
+_OPEN = (3, 9)
+_MORE = 3
 _PATTERN = r"0\.\d+\.\d+\.\d+|[1-9]\d*\.\d+\.\d+(-rc\d+)?"
 
 
 def numbers(version: str) -> tuple[int, ...]:
     """Return the numbers of a release, for comparisons: ``(4, 3, 1)``, ``(0, 10, 2, 2)``.
 
-    Raises ValueError for a text that is not a release, and for releases before 0.10.2.
+    Raises ValueError for a text that is not a release, for releases before 0.10.2, and for releases
+    that do not exist. A release may be newer than the known ones: see `other_rules`.
     """
     if not re.fullmatch(_PATTERN, version):
         raise ValueError(
@@ -42,23 +53,39 @@ def numbers(version: str) -> tuple[int, ...]:
             f"such as {DEFAULT_KAFKA!r} (0.10.2.2 and later)"
         )
     release = tuple(int(number) for number in version.partition("-")[0].split("."))
-    if release[0] > NEWEST[0] + 1 or release[1] > _LAST_MINOR.get(release[0], release[1]):
-        raise ValueError(f"there is no Kafka {version}; the newest known here is {DEFAULT_KAFKA}")
     if release < OLDEST:
         raise ValueError(
             f"Kafka {version} is too old: ackproof needs named listeners, which came with 0.10.2"
         )
+    line, number = release[:-1], release[-1]
+    known, last = f"the newest known here is {DEFAULT_KAFKA}", _LAST.get(line, 0)
+    if line in _LAST:
+        known = f"the last known release of {_text(line)} is {_text(line)}.{last}"
+    may_exist = line in _LAST or NEWEST < line < (NEWEST[0] + 2,)
+    if not may_exist or number > last + (_MORE if line >= _OPEN else 0):
+        raise ValueError(f"there is no Kafka {version}; {known}")
     return release
 
 
+def _text(numbers: tuple[int, ...]) -> str:
+    return ".".join(map(str, numbers))
+
+
 def other_rules(version: str) -> str:
-    """Return which rules predict a version newer than the model's; '' for other versions."""
-    if numbers(version)[:2] <= NEWEST:
-        return ""
-    return (
-        f"Kafka {version} is newer than the newest rules of the model, those of "
-        f"{'.'.join(map(str, NEWEST))}: predictions use these"
-    )
+    """Return which rules predict a version newer than the known ones; '' for other versions."""
+    release = numbers(version)
+    line = release[:-1]
+    if line > NEWEST:
+        return (
+            f"Kafka {version} is newer than the newest rules of the model, those of "
+            f"{_text(NEWEST)}: predictions use these"
+        )
+    if release[-1] > _LAST[line]:
+        return (
+            f"Kafka {version} is newer than {_text(line)}.{_LAST[line]}, the last known release: "
+            f"predictions use the rules of {_text(line)}"
+        )
+    return ""
 
 
 def uses_zookeeper(version: str) -> bool:

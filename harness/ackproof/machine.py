@@ -1,15 +1,17 @@
-"""The cache folder, locks between processes of this machine, and whether a process runs."""
+"""This machine: cache folder, locks between processes, whether a process runs, waits for a CPU."""
 
 from __future__ import annotations
 
 import fcntl
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 Say = Callable[[str], None]
 """Receives one line of progress, without a newline."""
+
+_CPU_PRESSURE = Path("/proc/pressure/cpu")
 
 
 def silent(_line: str) -> None: ...
@@ -49,3 +51,14 @@ def is_running(pid: int) -> bool:
     except (ProcessLookupError, OverflowError):
         return False
     return True
+
+
+def cpu_wait_s() -> float:
+    """Return the time since boot in which some process waited for a CPU, seconds; 0 if unknown.
+
+    It is Linux's pressure stall information (PSI).
+    """
+    with suppress(OSError, ValueError, IndexError):
+        some = _CPU_PRESSURE.read_text(encoding="ascii").splitlines()[0]
+        return int(some.rpartition("total=")[2]) / 1e6
+    return 0.0

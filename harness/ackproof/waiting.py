@@ -9,9 +9,14 @@ from typing import Self, TypeVar
 
 import tenacity
 
+from ackproof import machine
 from ackproof.errors import AckproofError
 
 T = TypeVar("T")
+
+#: The share of the time with processes waiting for a CPU that does not count: a wait lasts four
+#: times as long if this machine is never idle.
+_STARVED = 0.75
 
 
 def wait_for(
@@ -24,7 +29,8 @@ def wait_for(
 ) -> T:
     """Call `look` every `every_s` seconds until `until(result)` holds, and return that result.
 
-    Raises `failure(last result)` after `within_s` seconds. `look` may raise to end the wait early.
+    Raises `failure(last result)` after `within_s` seconds, later on a busy machine. `look` may
+    raise to end the wait early.
     """
 
     def fail(result: T) -> T:
@@ -50,10 +56,16 @@ def _repeated(
         assert state.outcome is not None  # tenacity gives up only after an attempt
         return otherwise(state.outcome.result())
 
+    waited = machine.cpu_wait_s()
+
+    def over(state: tenacity.RetryCallState) -> bool:
+        starved = _STARVED * (machine.cpu_wait_s() - waited)
+        return (state.seconds_since_start or 0.0) - starved >= within_s
+
     retrying = tenacity.Retrying(
         retry=tenacity.retry_if_not_result(until),
         wait=tenacity.wait_fixed(every_s),
-        stop=tenacity.stop_after_delay(within_s),
+        stop=over,
         retry_error_callback=end,
     )
     return retrying(look)

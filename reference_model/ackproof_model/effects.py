@@ -491,8 +491,9 @@ class Intercepts(Effect):
     """Requests of one kind to the nodes, or their responses, are held, delayed, lost or repeated.
 
     api: Kafka's name of the request. action: `cut` closes the connection instead; `error` makes the
-    sender repeat a request that was carried out. by: seconds of a delay. client: a prefix of the
-    client.id, all clients if empty. count: the most messages.
+    sender repeat a request, or give up. by: seconds of a delay. client: a prefix of the client.id,
+    all clients if empty. count: the most messages. error: its name, for that action. denies: the
+    error says that a request was refused, although it was carried out.
     """
 
     delays_fetches: ClassVar[bool] = True
@@ -504,6 +505,8 @@ class Intercepts(Effect):
     by: float | None = None
     client: str = ""
     count: int | None = None
+    error: str = ""
+    denies: bool = False
 
     @property
     def closes_connections(self) -> bool:
@@ -529,7 +532,7 @@ class Intercepts(Effect):
             twice = self.action == "duplicate"
             repeated = twice and self.direction == "request"
             late = self.action in ("hold", "delay")
-            return Exposure(repeated=repeated, unanswered=not twice, late=late)
+            return Exposure(repeated=repeated, unanswered=not twice, late=late, denied=self.denies)
         if not hit.partition.proxied:  # only consumers use this listener
             return NOTHING
         late = self.action not in ("drop", "cut")

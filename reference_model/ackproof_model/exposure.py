@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
+from operator import le
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +23,14 @@ class Budget:
     leader_moves: float = 0
 
     def counts(self) -> tuple[float, ...]:
-        return tuple(getattr(self, field.name) for field in fields(self))
+        return (
+            self.kills,
+            self.power_losses,
+            self.clean_stops,
+            self.shrinks,
+            self.fencings,
+            self.leader_moves,
+        )
 
     @property
     def total(self) -> float:
@@ -30,7 +38,7 @@ class Budget:
 
     def within(self, other: Budget) -> bool:
         """Whether each number is at most that of the other budget."""
-        return all(own <= limit for own, limit in zip(self.counts(), other.counts(), strict=True))
+        return all(map(le, self.counts(), other.counts()))
 
     def plus(self, other: Budget) -> Budget:
         return self._paired(other, lambda one, two: one + two)
@@ -84,6 +92,7 @@ class Exposure:
     unanswered: requests may fail or get no response.
     late: requests or responses may arrive long after they were sent.
     repeated: a request may arrive twice.
+    denied: a request that was carried out may be reported as refused.
     anything: the reason why anything may happen; '' without one.
     versions: other Kafka versions that may run. elr: other settings of the feature
     eligible.leader.replicas.version.
@@ -102,6 +111,7 @@ class Exposure:
     unanswered: bool = False
     late: bool = False
     repeated: bool = False
+    denied: bool = False
     anything: str = ""
     versions: tuple[str, ...] = ()
     elr: tuple[bool, ...] = ()
@@ -134,7 +144,7 @@ class Exposure:
             elr=tuple(dict.fromkeys((*self.elr, *other.elr))),
             **{
                 flag: getattr(self, flag) or getattr(other, flag)
-                for flag in (*flags, "rewritten", "unanswered", "late", "repeated")
+                for flag in (*flags, "rewritten", "unanswered", "late", "repeated", "denied")
             },
         )
 

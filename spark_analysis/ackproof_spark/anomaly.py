@@ -25,6 +25,7 @@ class Anomaly(StrEnum):
     POLL_SKIP = "poll-skip"
     NONMONOTONIC_POLL = "nonmonotonic-poll"
     READ_THEN_GONE = "read-then-gone"
+    MISPLACED_READ = "misplaced-read"
 
 
 #: Anomalies with a prediction. `unseen` has none: Kafka does not cause it.
@@ -58,7 +59,7 @@ OF_CONSUMERS = (
 )
 
 #: Anomalies that only consumers or the probe show.
-OF_READS = (Anomaly.READ_THEN_GONE,)
+OF_READS = (Anomaly.READ_THEN_GONE, Anomaly.MISPLACED_READ)
 
 #: Anomalies that need more tables than the ledger and the final log.
 OF_CLIENTS = (*OF_TRANSACTIONS, *OF_CONSUMERS, *OF_READS)

@@ -24,7 +24,7 @@ from ackproof.cluster.fork import copy_disks, forked
 from ackproof.containers.commands import run_sidecar
 from ackproof.scenario.cluster import ClusterSpec
 from ackproof.scenario.topics import TopicSpec
-from integration.command import ackproof
+from command_line import captured as ackproof
 from integration.reading import records
 from kafka_clusters import boot
 from waiting import until
@@ -249,11 +249,11 @@ def test_a_replaced_disk_loses_what_only_it_had(outage: Outage, broker: int) -> 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kafka", ["3.9.2", "4.4.0"])
+@pytest.mark.parametrize("kafka", ["2.6.2", "3.9.2", "4.4.0"])
 def test_the_advised_steps_keep_what_the_last_replica_lost_with_its_power(
     engine: DockerClient, kafka: str, tmp_path: Path
 ) -> None:
-    """B6 on 3.9.2, B7 on 4.4.0: the replica that controllers elect has lost records."""
+    """B6 to 3.9.2, B7 on 4.4.0: the replica that controllers elect has lost records."""
     topic = TopicSpec.model_validate({"assignment": [[1, 2, 3]], "settings": MINIMUM_2})
     with boot(engine, SPEC, kafka=kafka) as cluster:
         cluster.create_topics({"orders": topic})

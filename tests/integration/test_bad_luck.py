@@ -12,6 +12,7 @@ import psutil
 import pytest
 from docker import DockerClient
 
+from command_line import captured
 from integration.command import (
     ackproof,
     await_acks,
@@ -32,8 +33,8 @@ def test_a_run_in_progress_is_left_alone_and_ctrl_c_keeps_what_it_recorded(
     with started("run", SCENARIO, "--out", tmp_path) as process:
         run_dir = await_acks(tmp_path, process, at_least=500)
         process.send_signal(signal.SIGSTOP)  # else it could be over before they have looked
-        refused = ackproof("check", run_dir)
-        ackproof("clean")
+        refused = captured("check", run_dir)
+        captured("clean")
         containers = ours(engine, process.pid)["containers"]
         process.send_signal(signal.SIGCONT)
         process.send_signal(signal.SIGINT)
@@ -44,7 +45,7 @@ def test_a_run_in_progress_is_left_alone_and_ctrl_c_keeps_what_it_recorded(
     assert process.returncode == 3, errors
     assert "Traceback" not in errors
     assert not any(ours(engine, process.pid).values())
-    result = ackproof("check", run_dir, "--json")
+    result = captured("check", run_dir, "--json")
     verdict = printed(result)
     assert (result.returncode, verdict["verdict"]) == (3, "inconclusive")
     assert "interrupted" in verdict["reason"]
@@ -108,7 +109,7 @@ def test_missing_java_is_reported(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []  # refused before anything was started
 
 
-@pytest.mark.parametrize(("version", "code"), [("9.9.9", 2), ("3.9.99", 4)])
+@pytest.mark.parametrize(("version", "code"), [("3.9.9", 2), ("3.9.5", 4)])
 def test_an_unknown_kafka_version_is_reported(tmp_path: Path, version: str, code: int) -> None:
     scenario = tmp_path / "s.yaml"
     scenario.write_text(Path(SCENARIO).read_text() + f'kafka: "{version}"\n')

@@ -1,6 +1,6 @@
 """A case of the catalogue and its safe twin do on real brokers what their arms expect.
 
-`ci/catalogue` runs all cases.
+`ci/catalogue` runs all cases. In `ci/test`, `test_demo.py` has a loss, its cause and its twin.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import pytest
 from ackproof.kafka_versions import DEFAULT_KAFKA
 from integration.command import ackproof, printed
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 
 def test_the_same_schedule_loses_records_in_one_arm_for_the_reason_it_names_and_none_in_its_twin(

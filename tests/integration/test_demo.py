@@ -20,7 +20,7 @@ from ackproof.judgement.judge import judge_run
 from ackproof.runs import manifest
 from ackproof.runs.verdict import Verdict, Word
 from ackproof_spark.tables import FINAL_LOG, LOCATION
-from integration.command import ackproof, printed
+from integration.command import printed
 
 pytestmark = pytest.mark.cluster
 
@@ -32,7 +32,7 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def verdicts(out: Path) -> list[dict[str, Any]]:
-    result = ackproof("compare", "scenarios/acks.yaml", "--json", "--out", out)
+    result = command_line.captured("compare", "scenarios/acks.yaml", "--json", "--out", out)
     assert result.returncode == 0, result.stdout + result.stderr
     found = printed(result)
     assert isinstance(found, list)

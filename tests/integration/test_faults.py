@@ -5,9 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
+from confluent_kafka import Producer
 
 from ackproof.cluster.booted import KafkaCluster
+from ackproof.scenario.topics import TopicSpec
 from ackproof_faults import Fault, FaultError, inject
+from ackproof_faults.disk.slow import SlowDisk
 from ackproof_faults.network.isolate_replication import IsolateReplication
 from ackproof_faults.process.kill import Kill
 from ackproof_faults.process.restart import Restart
@@ -63,6 +66,22 @@ def test_cut_replication_stops_acks_all_and_not_acks_1(cluster: KafkaCluster) ->
         assert not guard.recovered()
     assert acked(cluster, "orders", partition=0)
     until(guard.recovered, "the fault did not heal")
+
+
+def test_a_slow_disk_delays_the_acks_of_fsynced_records(cluster: KafkaCluster) -> None:
+    spec = TopicSpec(assignment=[[1]], settings={"flush.messages": 1})
+    cluster.create_topics({"flushed": spec})
+    slow = SlowDisk(target=1, rate=65536)
+    guard = inject(slow, cluster.interfaces, clock=clock)
+    assert guard.window.verified, guard.window.evidence
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": 1})
+    producer.produce("flushed", bytes(400_000))
+    assert producer.flush(2) == 1  # six seconds at this rate
+    assert producer.flush(120) == 0
+    producer.close()
+    guard.heal()
+    with pytest.raises(FaultError, match="is not slow"):
+        slow.verify(cluster.interfaces, [1], {1: 1.0})
 
 
 @pytest.mark.slow

@@ -248,6 +248,9 @@ def test_conditions_use_the_state_of_the_cluster(operated: KafkaCluster, topic: 
     consumer.commit(message=message, asynchronous=False)
     consumer.close()
     until(lambda: operated.interfaces.metadata.committed("readers", topic, 0) == 1)
+    volumes = operated.interfaces.volumes
+    ends = [1, 1, None]  # the topic has two replicas
+    until(lambda: [volumes.log_end(one, topic, 0) for one in operated.broker_ids()] == ends)
     _, epoch = log_end(operated, topic)
     lifecycle.stop(operated, 1)
     node_actions.start(operated, 1)

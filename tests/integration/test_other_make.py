@@ -19,6 +19,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 from ruamel.yaml import YAML
 
+from command_line import captured
 from integration import command
 from integration.sending import logged
 from waiting import until
@@ -122,21 +123,31 @@ def _topics(client: AdminClient) -> list[str] | None:
 def checked(log: Path, port: int) -> tuple[int, dict[str, Any]]:
     """Return exit code and verdict of the check of an acked log."""
     where = ("--bootstrap", f"127.0.0.1:{port}", "--end-marker", "--out", log.parent / "runs")
-    done = command.ackproof("check", "--acked", log, *where, "--json")
+    done = captured("check", "--acked", log, *where, "--json")
     return done.returncode, command.printed(done)
 
 
 @pytest.mark.cluster
-@pytest.mark.parametrize("durable", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "broker",
+    [
+        "tansu in memory",
+        pytest.param("kfake in memory", marks=pytest.mark.slow),
+        pytest.param("kfake with a folder", marks=pytest.mark.slow),
+    ],
+)
 def test_records_of_a_broker_in_memory_are_lost_after_sigkill(
-    tmp_path: Path, request: pytest.FixtureRequest, *, durable: bool
+    tmp_path: Path, request: pytest.FixtureRequest, broker: str
 ) -> None:
+    make, _, where = broker.partition(" ")
+    durable = where == "with a folder"
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     line: list[str | Path]
-    if durable:
-        line = [request.getfixturevalue("program"), "durable", tmp_path / "data", str(port)]
+    if make == "kfake":
+        line = [request.getfixturevalue("program"), "alone", str(port)]
+        line += [tmp_path / "data"] if durable else []
     else:
         address = f"tcp://127.0.0.1:{port}"
         addresses = [f"--listener-url={address}", f"--advertised-listener-url={address}"]

@@ -18,6 +18,7 @@ def pip(*arguments: str | Path) -> None:
     subprocess.run([sys.executable, "-m", "pip", "--quiet", *arguments], cwd=ROOT, check=True)
 
 
+@pytest.mark.slow
 def test_a_wheel_without_extras_answers_what_needs_no_broker(tmp_path: Path) -> None:
     pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", tmp_path, ".")
     [wheel] = tmp_path.glob("ackproof-*.whl")

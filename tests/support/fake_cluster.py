@@ -65,6 +65,9 @@ class State:
     clock_offsets: dict[int, float] = field(default_factory=dict)
     #: Seconds that a broker's clock gains in a second, and since when.
     clock_drifts: dict[int, tuple[float, datetime]] = field(default_factory=dict)
+    #: The bytes a second of each disk, and whether the engine's disk obeys.
+    limits: dict[int, int | None] = field(default_factory=dict)
+    limited: bool = True
     #: The folder with the brokers' disks.
     root: Path = Path("/nonexistent")
 
@@ -222,6 +225,16 @@ class FakeVolumes:
             return Path(path).read_bytes()
         except OSError as error:
             raise FaultError(str(error)) from error
+
+    def log_end(self, broker: int, topic: str, partition: int) -> int | None:
+        return None if self.state.now_log_end is None else self.state.now_log_end[0]
+
+    def limit(self, node: int, rate: int | None, operations: int | None) -> None:
+        self.state.limits[node] = rate
+
+    def write_s(self, node: int, size: int) -> float:
+        rate = self.state.limits.get(node)
+        return size / rate if rate and self.state.limited else 0.01
 
     def renew_identity(self, broker: int) -> None:
         self.state.done.append(f"renew {broker}")

@@ -37,6 +37,7 @@ def observed(
     leader_epoch: int | None = 0,
     unchanged_s: float | None = None,
     group_lag: int = 0,
+    ends: tuple[int | None, ...] = (1000, 1000, 1000),
     log: tuple[int, str] = (0, ""),
     event: tuple[str, str] = ("", ""),
     seconds: float = 0.0,
@@ -68,7 +69,10 @@ def observed(
         **({times[event[1]]: start} if event[1] else {}),
     )
     return Observation(
-        cluster=Cluster(metadata=metadata),
+        cluster=Cluster(
+            metadata=metadata,
+            volumes=SimpleNamespace(log_end=lambda broker, *_: ends[broker - 1]),
+        ),
         history=history,
         sends=SendCounts(sent=sent, acked=acked),
         now_s=seconds,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gzip
 import io
 import json
 import os
@@ -32,7 +33,7 @@ from ackproof.clients import shared_page
 from ackproof.errors import AckedLogError, RunDirectoryError, ScenarioError
 from ackproof.ledger import acked_log, arrow_stream, producer_ledger
 from ackproof.ledger.producer_ledger import LedgerWriter, Origin
-from ackproof.observation import broker_log, metadata_log, zookeeper_log
+from ackproof.observation import broker_log, metadata_log, zookeeper_data, zookeeper_log
 from ackproof.proxy.proxy import FramingError, answered, read_message, request_header
 from ackproof.scenario.loader import load
 from ackproof_spark import record
@@ -359,6 +360,14 @@ def test_zookeeper_log(data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(["zookeeper_0.10.2.2.log", "zookeeper_2.6.2.log"]))
     content = data.draw(damaged((LOGS / name).read_bytes()))
     returns_or_raises(lambda: zookeeper_log.states([content]), ValueError)
+
+
+@given(data=st.data())
+@hostile
+def test_zookeeper_snapshot(data: st.DataObject) -> None:
+    whole = gzip.decompress((LOGS / "zookeeper_2.6.2.snapshot.gz").read_bytes())
+    content = data.draw(damaged(whole))
+    returns_or_raises(lambda: zookeeper_data.printed({1: content}, []), ValueError)
 
 
 @given(

@@ -170,6 +170,11 @@ def lag(group: str, topic: str, partition: int) -> Quantity:
     return Quantity(f"lag of {group} on {topic}-{partition}")
 
 
+def replica_lag(broker: int, topic: str, partition: int) -> Quantity:
+    """Compare the number of records that the leader's log has after the end of a broker's own."""
+    return Quantity(f"lag of broker {broker} on {topic}-{partition}")
+
+
 def high_watermark(topic: str, partition: int) -> HighWatermark:
     """Select the high watermark of a partition, for ``.stuck(seconds)``."""
     return HighWatermark(topic, partition)

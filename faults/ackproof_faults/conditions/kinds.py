@@ -242,3 +242,22 @@ class LagIs(PartitionCondition):
     def holds(self, observation: Observation) -> bool:
         lag = observation.lag(self.group, self.topic, self.partition)
         return compares(lag, self.op, self.records)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaLagIs(PartitionCondition):
+    """The number of records that the leader's log has after the end of a broker's own."""
+
+    TEXT: ClassVar = "lag of broker {broker} on {topic}-{partition} {op} {records}"
+    FORMS: ClassVar = ("'lag of broker N on TOPIC-N == K'",)
+
+    broker: Number
+    op: Operator
+    records: Number
+
+    def known(self, observation: Observation) -> bool:
+        return observation.replica_lag(self.broker, self.topic, self.partition) is not None
+
+    def holds(self, observation: Observation) -> bool:
+        lag = observation.replica_lag(self.broker, self.topic, self.partition)
+        return compares(lag, self.op, self.records)

@@ -113,6 +113,16 @@ class Observation:
         log_end = self.metadata.log_end(topic, partition)
         return None if committed is None or log_end is None else log_end[0] - committed
 
+    def replica_lag(self, broker: int, topic: str, partition: int) -> int | None:
+        leader = self.metadata.leader(topic, partition)
+        if leader is None:
+            return None
+        # The leader's log is read last, so that a copy never seems more complete than it is.
+        own, whole = (
+            self.cluster.volumes.log_end(one, topic, partition) for one in (broker, leader)
+        )
+        return None if own is None or whole is None else whole - own
+
     def log_contains(self, broker: int | None, text: str) -> bool:
         brokers = self.metadata.broker_ids() if broker is None else [broker]
         return any(self.history.log_contains(one, text, self.reference.at) for one in brokers)

@@ -31,6 +31,7 @@ from ackproof_faults.conditions.kinds import (
     LeaderIs,
     LogSays,
     ProgressIs,
+    ReplicaLagIs,
 )
 from ackproof_faults.conditions.observation import Observation
 
@@ -46,6 +47,7 @@ KINDS: tuple[type[SimpleCondition], ...] = (
     EpochIs,
     HighWatermarkStuck,
     LagIs,
+    ReplicaLagIs,
     LogSays,
     FaultHas,
 )

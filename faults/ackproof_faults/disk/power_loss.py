@@ -12,7 +12,7 @@ half of the first lost batch, which the broker detects by its CRC when it recove
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, Self
 
@@ -43,21 +43,22 @@ class LogCut:
     size: int
     dropped: tuple[str, ...]
 
-    def apply(self, cluster: Cluster) -> None:
+    @property
+    def script(self) -> str:
         lines = [f"truncate -s {self.size} {shlex.quote(self.path)}"]
         # The broker rebuilds the indexes of the truncated segment.
         lines += [f"rm {shlex.quote(path.removesuffix('.log'))}.*" for path in self.dropped]
-        _disk.run_script(cluster, self.broker, "\n".join(lines))
+        return "\n".join(lines)
 
     def __str__(self) -> str:
         role = "controller" if self.partition.startswith(_disk.METADATA) else "broker"
         return f"{role} {self.broker} {self.partition}: ends at {self.after}, not {self.before}"
 
-    def require(self, cluster: Cluster) -> None:
+    def require(self, cluster: Cluster, replica: Replica) -> None:
         """Raise FaultError unless the last complete batch on disk ends at the cut."""
-        (replica,) = _disk.select_replicas(cluster, self.broker, [self.partition], metadata=True)
         active = replica.segments[-1]
-        end = _disk.end_offset(active, cluster.volumes.read_file(self.broker, active.path))
+        content = cluster.volumes.read_file(self.broker, active.path) if active.size else b""
+        end = _disk.end_offset(active, content)
         if (end, active.size) != (self.after, self.size):
             raise FaultError(
                 f"{self.partition} of broker {self.broker} ends at {end}, not at {self.after} "
@@ -81,12 +82,12 @@ def plan_cut(
     to_offset: int | None,
     last: int | None,
     torn: bool,
-    fsyncs: bool = True,
+    flushed: Mapping[str, int],
 ) -> LogCut | None:
     """Return the cut before `to_offset`, or at the recovery point; of at most the `last` offsets.
 
-    `torn` leaves half of the first lost batch. Without `fsyncs`, the recovery point is ignored.
-    None if the cut removes nothing.
+    `torn` leaves half of the first lost batch. `flushed`: the recovery points. None if the cut
+    removes nothing.
     """
     active = replica.segments[-1]
     content = cluster.volumes.read_file(broker, active.path)
@@ -94,11 +95,7 @@ def plan_cut(
     if to_offset is not None:
         keep = to_offset
     else:
-        keep = 0
-        if fsyncs:
-            folder = replica.log_directory
-            flushed = _disk.checkpoints(cluster, broker, folder, _disk.RECOVERY_POINTS)
-            keep = flushed.get(replica.name, 0)
+        keep = flushed.get(replica.name, 0)
         if last is not None:
             keep = max(keep, before - last)
     if keep >= before:
@@ -172,22 +169,37 @@ class _LosesPower(Ended):
         options = {"to_offset": self.to_offset, "last": self.last}
         kill_all(cluster, nodes)
         brokers = cluster.metadata.broker_ids()
-        cuts, whole = [], []
+        cuts: list[LogCut] = []
+        whole: list[str] = []
         for node in nodes:
             names, controller = self.partitions, node not in brokers
             # Of combined nodes, a fault of the controllers also takes the metadata log.
             metadata = controller or self.target.of_controllers
-            for replica in _disk.select_replicas(cluster, node, names, metadata=metadata):
-                if self._keeps(cluster, replica):
-                    role = "controller" if controller else "broker"
-                    whole.append(f"{role} {node} {replica.name}")
-                elif cut := plan_cut(
-                    cluster, node, replica, torn=self.torn, fsyncs=self.fsyncs, **options
-                ):
-                    cuts.append(cut)
-        for cut in cuts:
-            cut.apply(cluster)
+            replicas = _disk.select_replicas(cluster, node, names, metadata=metadata)
+            kept = [one for one in replicas if self._keeps(cluster, one)]
+            role = "controller" if controller else "broker"
+            whole += [f"{role} {node} {one.name}" for one in kept]
+            exposed = [one for one in replicas if one not in kept]
+            flushed = self._recovery_points(cluster, node, exposed)
+            planned = (
+                plan_cut(cluster, node, one, torn=self.torn, flushed=flushed, **options)
+                for one in exposed
+            )
+            cuts += [cut for cut in planned if cut]
+        for node in nodes:
+            if scripts := [cut.script for cut in cuts if cut.broker == node]:
+                _disk.run_script(cluster, node, "\n".join(scripts))
         return Outage(cuts=tuple(cuts), whole=tuple(whole))
+
+    def _recovery_points(
+        self, cluster: Cluster, node: int, replicas: Sequence[Replica]
+    ) -> dict[str, int]:
+        """Return the offsets up to which the logs were fsynced, as far as the fault keeps them."""
+        points: dict[str, int] = {}
+        if self.fsyncs and self.to_offset is None:
+            for folder in {replica.log_directory: None for replica in replicas}:
+                points |= _disk.checkpoints(cluster, node, folder, _disk.RECOVERY_POINTS)
+        return points
 
     def _keeps(self, cluster: Cluster, replica: Replica) -> bool:
         """Whether every record of the replica was fsynced, by the last known settings."""
@@ -202,8 +214,11 @@ class _LosesPower(Ended):
         require_sigkilled(cluster, nodes)
         if not done.cuts and not done.whole:
             raise FaultError("nothing was lost: the logs held nothing that the fault removes")
-        for cut in done.cuts:
-            cut.require(cluster)
+        for node in nodes:
+            cuts = {cut.partition: cut for cut in done.cuts if cut.broker == node}
+            for replica in _disk.select_replicas(cluster, node, list(cuts), metadata=True):
+                if replica.name in cuts:
+                    cuts[replica.name].require(cluster, replica)
         end = ", torn" if self.torn else ""
         texts = [f"{cut}{end}" for cut in done.cuts]
         if done.whole:

@@ -157,6 +157,18 @@ class Volumes(Protocol):
     def read_file(self, broker: int, path: str) -> bytes:
         """Return the content of a file; raise FaultError if it does not exist."""
 
+    def log_end(self, broker: int, topic: str, partition: int) -> int | None:
+        """Return the end offset of the broker's copy of a partition, None if it has none."""
+
+    def limit(self, node: int, rate: int | None, operations: int | None) -> None:
+        """Limit a running node's reads, and its writes, to so many bytes and operations a second.
+
+        None stands for no limit. Raises FaultError where this is impossible.
+        """
+
+    def write_s(self, node: int, size: int) -> float:
+        """Return the seconds that a process of the running node needs to write and fsync a file."""
+
     def renew_identity(self, broker: int) -> None:
         """Give each empty log directory a new id when the broker starts."""
 

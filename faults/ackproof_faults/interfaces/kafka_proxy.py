@@ -68,15 +68,50 @@ BETWEEN_BROKERS = {
 Direction = Literal["request", "response"]
 Action = Literal["hold", "delay", "drop", "duplicate", "cut", "error"]
 
-#: Errors that a broker may send after it has appended a batch (`org.apache.kafka.common.protocol.
-#: Errors`), so that a send with one of them is unknown or sent again, and never failed.
-ERROR_CODES = {
+#: Errors (`org.apache.kafka.common.protocol.Errors`) that a broker may send after it has appended a
+#: batch, so that a send with one of them is unknown or sent again, and never failed.
+UNDECIDED = {
     "UNKNOWN_TOPIC_OR_PARTITION": 3,
     "NOT_LEADER_OR_FOLLOWER": 6,
     "REQUEST_TIMED_OUT": 7,
     "NOT_ENOUGH_REPLICAS_AFTER_APPEND": 20,
     "KAFKA_STORAGE_ERROR": 56,
 }
+#: These say that nothing was appended.
+REFUSALS = {
+    "MESSAGE_TOO_LARGE": 10,
+    "NOT_ENOUGH_REPLICAS": 19,
+    "TOPIC_AUTHORIZATION_FAILED": 29,
+    "INVALID_RECORD": 87,
+}
+#: Clients look for the coordinator again and repeat the request.
+OF_COORDINATORS = {
+    "COORDINATOR_LOAD_IN_PROGRESS": 14,
+    "COORDINATOR_NOT_AVAILABLE": 15,
+    "NOT_COORDINATOR": 16,
+}
+ERROR_CODES = UNDECIDED | REFUSALS | OF_COORDINATORS
+
+#: Coordinators' responses with one error code: the first version with a throttle time before it,
+#: and the first with tagged fields.
+ONE_ERROR = {
+    "JoinGroup": (2, 6),
+    "Heartbeat": (1, 4),
+    "LeaveGroup": (1, 4),
+    "SyncGroup": (1, 4),
+    "InitProducerId": (0, 2),
+    "AddOffsetsToTxn": (0, 3),
+    "EndTxn": (0, 3),
+    "ConsumerGroupHeartbeat": (0, 0),
+}
+
+
+def errors_of(api: Api, direction: Direction) -> dict[str, int]:
+    """Return the errors that a rule may report for such messages."""
+    if api == "Produce":
+        return UNDECIDED | REFUSALS
+    return OF_COORDINATORS if api in ONE_ERROR and direction == "response" else {}
+
 
 if TYPE_CHECKING:
     ErrorName = str  #: a name of `ERROR_CODES`
@@ -90,9 +125,9 @@ class Rule:
 
     hold: they wait until the rule is removed, with everything behind them on their connections;
     delay: the same for `delay_s`; drop: they never arrive; duplicate: they arrive twice; cut: their
-    connections are closed instead; error: a response reports `error`, although the broker has
-    carried out the request. client: a prefix of the `client.id`. count: the rule applies to this
-    many messages only.
+    connections are closed instead; error: the answer reports `error`, and the broker has carried
+    out the request (`direction` is response) or refused it (request). client: a prefix of the
+    `client.id`. count: the rule applies to this many messages only.
     """
 
     api: Api

@@ -12,7 +12,8 @@ from enum import Enum
 class Need(Enum):
     """A kernel feature: its name, its use, and a script that ends with 0 if it is available.
 
-    The script runs in its own network namespace, with NET_ADMIN.
+    The script runs in its own network namespace, with NET_ADMIN. The engine's control groups are at
+    /cgroup.
     """
 
     NFTABLES = (
@@ -46,6 +47,12 @@ class Need(Enum):
         "sch_tbf",
         "Bandwidth limits (tbf)",
         "tc qdisc add dev lo root tbf rate 1mbit burst 32kbit latency 400ms",
+    )
+    BLOCK_LIMITS = (
+        "blkio or io controller",
+        "Slow disks (block I/O limits)",
+        "[ -w /cgroup/blkio/blkio.throttle.write_bps_device ] || "
+        "grep -qw io /cgroup/cgroup.subtree_control",
     )
 
     def __init__(self, kernel: str, what: str, script: str) -> None:

@@ -2,8 +2,10 @@
 
 A producer whose Produce response is lost sends the batch again; without idempotence it is then in
 the log twice. The same happens if the response reports an error, as a leader does that was deposed
-after its append (NOT_LEADER_OR_FOLLOWER, KAFKA-13574). The fault needs a listener behind ackproof's
-Kafka proxy (`cluster.proxied`), and a workload that uses it (`workload.listener`).
+after its append (NOT_LEADER_OR_FOLLOWER, KAFKA-13574). To have a request refused, the proxy
+replaces its acks by invalid ones, and the error code of the broker's own answer. The fault needs a
+listener behind ackproof's Kafka proxy (`cluster.proxied`), and a workload that uses it
+(`workload.listener`).
 """
 
 from __future__ import annotations
@@ -19,13 +21,15 @@ from ackproof_faults.fault import Fault, Problem, Shape
 from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
 from ackproof_faults.interfaces.kafka_proxy import (
     BETWEEN_BROKERS,
-    ERROR_CODES,
+    ONE_ERROR,
+    REFUSALS,
     TO_CONTROLLERS,
     Action,
     Api,
     Direction,
     ErrorName,
     Rule,
+    errors_of,
 )
 from ackproof_model.effects import Effects, Intercepts
 
@@ -48,12 +52,13 @@ class LinkFault(Fault):
     )
     action: Action = Field(
         description="hold: until healed, with everything behind it; delay; drop; duplicate; "
-        "cut: close the connection instead; error: report an error, though records were appended"
+        "cut: close the connection instead; error: report an error. With direction: response the "
+        "broker has carried out the request, with direction: request it refuses it"
     )
     delay: Duration | None = Field(default=None, gt=0, description="for delay: how long")
     error: ErrorName | None = Field(
         default=None,
-        description="for error: Kafka's name of an error that a broker may send after an append",
+        description="for error: Kafka's name of the error",
     )
     count: int | None = Field(
         default=None, ge=1, description="apply the action to this many messages only"
@@ -78,17 +83,25 @@ class LinkFault(Fault):
                 by=self.delay or None,
                 client=self.client,
                 count=self.count,
+                error=self.error or "",
+                denies=self.error in REFUSALS and self.direction == "response",
             ),
         )
 
     def problems(self, shape: Shape) -> Iterator[Problem]:
-        if (self.action == "error") != (self.error is not None):
+        legal = errors_of(self.api, self.direction)
+        if self.action != "error":
+            if self.error is not None:
+                yield "error", "only action: error has an error"
+        elif not legal:
             yield (
-                "error",
-                f"action: error needs {' or '.join(ERROR_CODES)}, and no other action does",
+                "action",
+                "error is for api: Produce, and with direction: response for "
+                f"{', '.join(ONE_ERROR)}",
             )
-        if self.action == "error" and (self.api, self.direction) != ("Produce", "response"):
-            yield "action", "error is for api: Produce and direction: response"
+        elif self.error not in legal:
+            given = f", not {self.error}" if self.error else ""
+            yield "error", f"for {self.api} it must be {', '.join(legal)}{given}"
         of_controllers, to_controllers = self.target.of_controllers, self.api in TO_CONTROLLERS
         if not shape.proxied:
             yield (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from ackproof.errors import ScenarioError
@@ -27,17 +27,54 @@ from ackproof_model.advice import (
     outcome,
     sequences,
     with_failure,
+    writes_after,
 )
 
 Verdict = Literal["keeps everything", "may lose", "loses", "not decided"]
 
 
+#: The possible states of each partition.
+States = Mapping[TopicPartition, Sequence[Situation]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Return:
+    """When a partition can be written again, for certain.
+
+    after: how many steps are done by then, 0 for now, None for never. fenced_first: brokers that
+    the controllers have to fence before, which takes up to a session timeout.
+    """
+
+    after: int | None
+    fenced_first: tuple[int, ...] = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alternative:
-    """Steps and their outcome for each partition."""
+    """Steps and their outcome for each partition, from these states."""
 
     steps: tuple[Step, ...]
     outcomes: Mapping[TopicPartition, Outcome]
+    states: States = field(default_factory=dict, compare=False, repr=False)
+
+    def writes_return(self, place: TopicPartition) -> Return:
+        """Return when writes return while these steps are carried out."""
+        possible, after = self.states.get(place, ()), None
+        for done in range(len(self.steps), -1, -1):
+            able = {writes_after(one, self.steps[:done]) for one in possible}
+            if able != {Ability.YES}:
+                break
+            after = done
+        if not after:
+            return Return(after=after)
+        started = {broker for step in self.steps[:after] for broker in brokers_of(step)}
+        replicas = [one for situation in possible for one in situation.replicas]
+        alive = {
+            one.broker
+            for one in replicas
+            if not (one.running or one.fenced or one.broker in started)
+        }
+        return Return(after=after, fenced_first=tuple(sorted(alive)))
 
     @property
     def at_risk(self) -> int:
@@ -81,10 +118,6 @@ class Alternative:
         )
 
 
-#: The possible states of each partition.
-States = Mapping[TopicPartition, Sequence[Situation]]
-
-
 def alternatives(states: States) -> list[Alternative]:
     """Return the alternatives, the best first.
 
@@ -109,6 +142,7 @@ def judge(states: States, steps: tuple[Step, ...]) -> Alternative:
             place: merged([outcome(one, steps) for one in possible])
             for place, possible in states.items()
         },
+        states=states,
     )
 
 
@@ -193,9 +227,9 @@ def check_brokers(steps: Sequence[Step], known: frozenset[int]) -> None:
             )
 
 
-def groups(alternative: Alternative) -> Iterator[tuple[list[TopicPartition], Outcome]]:
+def groups(alternative: Alternative) -> Iterator[tuple[list[TopicPartition], Outcome, Return]]:
     """Yield partitions with the same outcome together."""
-    together: defaultdict[Outcome, list[TopicPartition]] = defaultdict(list)
+    together: defaultdict[tuple[Outcome, Return], list[TopicPartition]] = defaultdict(list)
     for place, one in alternative.outcomes.items():
-        together[one].append(place)
-    yield from ((places, one) for one, places in together.items())
+        together[one, alternative.writes_return(place)].append(place)
+    yield from ((places, *same) for same, places in together.items())

@@ -20,9 +20,9 @@ from typing import Any, Literal, NotRequired, cast
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
-from ackproof.advise.dead_cluster import MIN_ISR, UNCLEAN
-from ackproof.advise.disks import NodeDisks, read_disks, require_one_cluster
-from ackproof.advise.live import LiveCluster
+from ackproof.advise.dead_cluster import MIN_ISR, SESSION_KEYS, UNCLEAN
+from ackproof.advise.disks import ZOOKEEPER, NodeDisks, read_disks, require_one_cluster
+from ackproof.advise.live import Eligible, LiveCluster
 from ackproof.cluster.admin import PartitionView
 from ackproof.errors import ScenarioError
 from ackproof.observation import broker_log, metadata_log
@@ -30,7 +30,7 @@ from ackproof.observation.broker_log import BrokerEvent
 from ackproof_model.advice import ReplicaLog
 
 SCHEMA: Literal["ackproof.bundle/1"] = "ackproof.bundle/1"
-SETTINGS = (MIN_ISR, UNCLEAN)
+SETTINGS = (MIN_ISR, UNCLEAN, *SESSION_KEYS.values())
 
 _OF_BROKER = ("brokerId", "brokerEpoch", "fenced", "inControlledShutdown")
 _OF_PARTITION = (
@@ -78,6 +78,7 @@ class _Partition(TypedDict):
     leader: int | None
     replicas: list[int]
     isr: list[int]
+    eligible: NotRequired[tuple[list[int], int | None] | None]
 
 
 class _Live(TypedDict):
@@ -115,6 +116,11 @@ class Evidence:
     logs: dict[int, list[str]] = field(default_factory=dict)
     live: LiveCluster | None = None
 
+    def add_dump(self, dump: str) -> None:
+        """Use this dump if it goes further. Raises ScenarioError if it is of another cluster."""
+        self.dump = max(self.dump, dump, key=_length)
+        require_one_cluster(self.nodes.values(), self.dump)
+
     def events(self) -> list[BrokerEvent]:
         """Return the events in the brokers' logs, in order of time."""
         found = [
@@ -134,6 +140,8 @@ def read_evidence(paths: Sequence[Path]) -> Evidence:
     found = Evidence()
     for path in paths:
         one = _read(path) if path.is_file() else Evidence(nodes=dict(read_disks([path])))
+        if ZOOKEEPER in found.nodes and ZOOKEEPER in one.nodes:
+            one.nodes[ZOOKEEPER].zookeeper += found.nodes.pop(ZOOKEEPER).zookeeper
         if twice := sorted(found.nodes.keys() & one.nodes.keys()):
             raise ScenarioError(
                 f"{path} has node {twice[0]}, which an earlier path has, too",
@@ -141,11 +149,16 @@ def read_evidence(paths: Sequence[Path]) -> Evidence:
                 "bundle.",
             )
         found.nodes |= one.nodes
-        found.dump = max(found.dump, one.dump, key=_length)
+        found.add_dump(one.dump)
         found.settings |= one.settings
         found.logs |= one.logs
+        if found.live and one.live:
+            raise ScenarioError(
+                f"{path} is the second bundle of a running cluster",
+                hint="Name the latest one only: leaders and ISRs change.",
+            )
         found.live = one.live or found.live
-    require_one_cluster(found.nodes.values())
+    require_one_cluster(found.nodes.values(), found.dump)
     return found
 
 
@@ -209,6 +222,13 @@ def _live(document: _Live) -> LiveCluster:
         },
         settings=document["settings"],
         refused=document["refused"],
+        eligible={
+            (one["topic"], one["partition"]): Eligible(
+                members=frozenset(found[0]), last_leader=found[1]
+            )
+            for one in document["partitions"]
+            if (found := one.get("eligible"))
+        },
     )
 
 
@@ -217,7 +237,7 @@ def document(evidence: Evidence) -> BundleDocument:
     live = evidence.live
     return {
         "schema": SCHEMA,
-        "nodes": [_of_node(one) for _, one in sorted(evidence.nodes.items())],
+        "nodes": [_of_node(one) for id_, one in sorted(evidence.nodes.items()) if id_ != ZOOKEEPER],
         "metadata": "\n".join(_relevant(evidence.dump)),
         "settings": {key: evidence.settings[key] for key in SETTINGS if key in evidence.settings},
         "logs": {
@@ -238,12 +258,17 @@ def _of_cluster(live: LiveCluster) -> _Live:
                 "leader": view.leader,
                 "replicas": list(view.replicas),
                 "isr": list(view.isr),
+                "eligible": _of_eligible(live.eligible.get((topic, number))),
             }
             for (topic, number), view in sorted(live.partitions.items())
         ],
         "settings": {topic: dict(settings) for topic, settings in live.settings.items()},
         "refused": dict(live.refused),
     }
+
+
+def _of_eligible(one: Eligible | None) -> tuple[list[int], int | None] | None:
+    return (sorted(one.members), one.last_leader) if one else None
 
 
 def _of_node(node: NodeDisks) -> _Node:

@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 from itertools import product
 from pathlib import Path
 
-from ackproof.advise.disks import METADATA, NodeDisks
+from ackproof.advise.disks import METADATA, ZOOKEEPER, NodeDisks, log_end, sent
 from ackproof.containers import images
 from ackproof.containers.commands import run_sidecar
 from ackproof.containers.engine import connect
 from ackproof.errors import ClusterError, ScenarioError
-from ackproof.observation import controllers_log, metadata_log
+from ackproof.observation import controllers_log, metadata_log, zookeeper_data
 from ackproof.observation.metadata_log import PartitionState
 from ackproof_faults.interfaces.cluster import TopicPartition
-from ackproof_model.advice import Replica, ReplicaLog, Situation
-from ackproof_model.configuration import Acks
+from ackproof_model.advice import Offsets, Replica, ReplicaLog, Situation
+from ackproof_model.configuration import Acks, Profile
 
+_NEWEST_WITH_ZOOKEEPER = "3.2.0"
 _EMPTY = ReplicaLog(end=0, epochs=())
 #: The most disks of a partition that may be missing for an answer.
 _MOST_MISSING = 2
 _TOPIC, _BROKER = 2, 4  # ConfigResource.Type
 _ELR = "eligible.leader.replicas.version"
+#: By whether the cluster is in ZooKeeper mode.
+SESSION_KEYS = {False: "broker.session.timeout.ms", True: "zookeeper.session.timeout.ms"}
 MIN_ISR, UNCLEAN = "min.insync.replicas", "unclean.leader.election.enable"
 
 
@@ -47,6 +51,7 @@ class ClusterState:
     defaults: settings for which Kafka's default is used for a partition, as no source states them.
     offsets_known: whether the offsets in the states are Kafka's. not_judged: how many partitions
     have no state here. brokers: all that are known, also without a replica; of them `running` run.
+    times: some offsets with their timestamp in milliseconds. session: the brokers' session timeout.
     """
 
     situations: Mapping[TopicPartition, tuple[Situation, ...]]
@@ -56,46 +61,67 @@ class ClusterState:
     not_judged: int = 0
     brokers: frozenset[int] = frozenset()
     running: frozenset[int] = frozenset()
+    times: Mapping[TopicPartition, Sequence[tuple[int, int]]] = field(default_factory=dict)
+    session: str = ""
+
+    def spans(self, place: TopicPartition, ranges: Sequence[Offsets]) -> list[datetime]:
+        """Return when the first and last of some offsets were sent, about; empty if unknown."""
+        found = [sent(self.times.get(place, ()), one) for one in ranges]
+        return [at for one in found if one for at in one]
 
 
 def dump_of(nodes: Mapping[int, NodeDisks], kafka: str) -> str:
     """Return Kafka's dump of the longest copy of the metadata log; its tool runs in a container.
 
+    In ZooKeeper mode the data of a ZooKeeper node is the metadata log, and no tool runs.
+
     Raises ScenarioError if no disk has a copy, ClusterError if the tool fails, EngineError without
     a container engine.
     """
     copies = [copy for node in nodes.values() for copy in node.metadata]
+    zookeeper = nodes[ZOOKEEPER].zookeeper if ZOOKEEPER in nodes else []
+    if copies and zookeeper:
+        raise ScenarioError(
+            f"both ZooKeeper and the controllers ({copies[0]}) have metadata of this cluster",
+            hint="A cluster that is being migrated to KRaft is not judged. Name the folders of its "
+            "present mode only.",
+        )
+    if zookeeper:
+        try:
+            return zookeeper_data.read(zookeeper)
+        except (ValueError, OSError) as error:
+            raise ScenarioError(f"{', '.join(map(str, zookeeper))}: {error}") from error
     if not copies:
         raise ScenarioError(
             f"no disk has the metadata log ({METADATA})",
-            hint="Name the disks of the controllers, too, or a dump with --metadata-dump.",
+            hint="Name the disks of the controllers or of ZooKeeper (dataDir), too, or a dump with "
+            "--metadata-dump.",
         )
-    client, image = connect(), images.ensure(kafka).reference
-    dumps = []
-    for copy in copies:
-        result = run_sidecar(
-            client,
-            image,
-            controllers_log.dump_script("/metadata"),
-            run_id="advise",
-            network_mode="none",
-            volumes={str(copy.resolve()): {"bind": "/metadata", "mode": "ro"}},
-        )
-        if result.exit_status:
-            raise ClusterError(f"{copy} cannot be dumped: {result.output[-500:]}")
-        dumps.append(result.output)
-    return max(dumps, key=metadata_log.last_offset)
+    copy = max(copies, key=log_end)
+    result = run_sidecar(
+        connect(),
+        images.ensure(kafka).reference,
+        controllers_log.dump_script("/metadata"),
+        run_id="advise",
+        network_mode="none",
+        volumes={str(copy.resolve()): {"bind": "/metadata", "mode": "ro"}},
+    )
+    if result.exit_status:
+        raise ClusterError(f"{copy} cannot be dumped: {result.output[-500:]}")
+    return result.output
 
 
 def dead_cluster(nodes: Mapping[int, NodeDisks], dump: str, settings: Settings) -> ClusterState:
     """Return the state of each partition. Raises ValueError if the dump is damaged."""
-    log = metadata_log.parse(dump)
+    log, kafka = metadata_log.parse(dump), rules_of(settings.kafka, dump)
     latest = {(state.topic, state.partition): state for state in log.latest}
     fenced = {state.broker: state.state != "unfenced" for state in log.brokers}
     configured, elr = _configured(dump), _elr(dump)
     defaults: dict[str, None] = {}
     situations: dict[TopicPartition, tuple[Situation, ...]] = {}
     unknown: list[str] = []
+    if kafka != settings.kafka:
+        unknown.append(f"rules of {settings.kafka} in ZooKeeper mode: those of {kafka} are used")
     for place, state in sorted(latest.items()):
         name = f"{place[0]}-{place[1]}"
         logs, shortened, words = _logs(state, nodes)
@@ -123,7 +149,7 @@ def dead_cluster(nodes: Mapping[int, NodeDisks], dump: str, settings: Settings) 
         try:
             situations[place] = tuple(
                 Situation(
-                    kafka_version=settings.kafka,
+                    kafka_version=kafka,
                     acks=settings.acks,
                     min_insync_replicas=int(values.get(MIN_ISR, "1")),
                     unclean_election=values.get(UNCLEAN, "").strip().lower() == "true",
@@ -137,7 +163,8 @@ def dead_cluster(nodes: Mapping[int, NodeDisks], dump: str, settings: Settings) 
                         )
                         for broker in state.replicas
                     ),
-                    leader=None if state.leader < 0 else state.leader,
+                    # ZooKeeper names the last leader until a controller elects another one.
+                    leader=None if fenced.get(state.leader, True) else state.leader,
                     leader_epoch=state.leader_epoch,
                     isr=frozenset(state.isr),
                     elr_members=frozenset(state.elr),
@@ -148,6 +175,7 @@ def dead_cluster(nodes: Mapping[int, NodeDisks], dump: str, settings: Settings) 
             )
         except ValueError as error:
             unknown.append(f"{name}: {error}")
+    unknown += _of_one_broker(dump)
     problems = [problem for node in nodes.values() for problem in node.problems]
     return ClusterState(
         situations=situations,
@@ -155,7 +183,21 @@ def dead_cluster(nodes: Mapping[int, NodeDisks], dump: str, settings: Settings) 
         defaults=tuple(defaults),
         not_judged=len(latest) - len(situations),
         brokers=frozenset(fenced).union(*(state.replicas for state in latest.values())),
+        times={
+            place: sorted({one for node in nodes.values() for one in node.times.get(place, ())})
+            for place in situations
+        },
+        session=session_timeout(kafka, settings.properties),
     )
+
+
+def session_timeout(kafka: str, properties: Mapping[str, str]) -> str:
+    """Return the session timeout of brokers in words, with its source."""
+    profile = Profile.of(kafka)
+    key = SESSION_KEYS[profile.zookeeper]
+    if properties.get(key, "").isdigit():
+        return f"{int(properties[key]) / 1000:g} s ({key})"
+    return f"{profile.session_timeout_s:g} s (Kafka's default of {key})"
 
 
 def _logs(
@@ -229,6 +271,20 @@ def _configured(dump: str) -> Mapping[str, Mapping[str, str]]:
     return found
 
 
+def _of_one_broker(dump: str) -> list[str]:
+    """Return in words the dynamic settings that one broker or controller has of its own."""
+    found: dict[tuple[str, str], str | None] = {}
+    for entry in metadata_log.records(dump):
+        data = entry.data
+        if entry.kind == "CONFIG_RECORD" and data["resourceType"] == _BROKER:
+            found[data["resourceName"], data["name"]] = data["value"]
+    return [
+        f"node {number} has {key}={value} of its own (a dynamic setting), which is not used"
+        for (number, key), value in found.items()
+        if number and key in (MIN_ISR, UNCLEAN) and value is not None
+    ]
+
+
 def _elr(dump: str) -> bool:
     """Whether the feature of eligible leader replicas is on."""
     levels = [
@@ -237,6 +293,23 @@ def _elr(dump: str) -> bool:
         if entry.kind == "FEATURE_LEVEL_RECORD" and entry.data["name"] == _ELR
     ]
     return bool(levels and levels[-1] > 0)
+
+
+def rules_of(kafka: str, dump: str) -> str:
+    """Return the version whose rules the model uses: in ZooKeeper mode 3.2's are the newest.
+
+    Raises ScenarioError if this version has no such mode.
+    """
+    zookeeper, profile = dump.startswith(zookeeper_data.TITLE), Profile.of(kafka)
+    if zookeeper == profile.zookeeper:
+        return kafka
+    if zookeeper and not profile.transactions_v2:  # 3.3 to 3.9
+        return _NEWEST_WITH_ZOOKEEPER
+    found = "ZooKeeper's" if zookeeper else "KRaft controllers'"
+    raise ScenarioError(
+        f"the metadata is {found}, which is not read of Kafka {kafka}",
+        hint="KRaft mode is read from 3.3 on, ZooKeeper mode to 3.9.",
+    )
 
 
 def read_text(path: Path) -> str:

@@ -13,7 +13,7 @@ from ackproof.advise.dead_cluster import ClusterState
 from ackproof.advise.outage import Outage
 from ackproof.advise.rolling import Restarted
 from ackproof_faults.interfaces.cluster import TopicPartition
-from ackproof_model.advice import Offsets, Outcome, Step
+from ackproof_model.advice import Offsets, Step
 
 #: First and last offset.
 Range = tuple[int, int]
@@ -29,7 +29,12 @@ class StepDocument(TypedDict):
 
 
 class OutcomeDocument(TypedDict):
-    """The outcome for a partition. leaders: null for none. complete: whether all was searched."""
+    """The outcome for a partition. leaders: null for none. complete: whether all was searched.
+
+    sent: about, when the first and last of `may_lose` were sent. writes_after: how many steps are
+    done by the time writes return for certain, 0 for now. fenced_first: brokers that the
+    controllers fence before, which takes up to a session timeout.
+    """
 
     topic: str
     partition: int
@@ -40,6 +45,9 @@ class OutcomeDocument(TypedDict):
     reads: Ability
     writes: Ability
     complete: bool
+    sent: tuple[str, str] | None
+    writes_after: int | None
+    fenced_first: list[int]
 
 
 class AlternativeDocument(TypedDict):
@@ -82,7 +90,7 @@ class StartDocument(TypedDict):
     """What `advise start` and `advise what-if` print.
 
     offsets_known: if not, an offset stands for all records of a partition. not_judged: how many
-    partitions are in no answer; `unknown` has the reasons.
+    partitions are in no answer; `unknown` has the reasons. session_timeout: in words.
     """
 
     schema: Literal["ackproof.advise.start/1"]
@@ -91,6 +99,7 @@ class StartDocument(TypedDict):
     gone: list[GoneRangeDocument]
     defaults_used: list[str]
     not_judged: int
+    session_timeout: str
     unknown: list[str]
 
 
@@ -218,7 +227,7 @@ def of_advice(
         "answers": [
             {
                 "acks": acks,
-                "alternatives": [_alternative(one) for one in judged],
+                "alternatives": [_alternative(one, cluster) for one in judged],
                 "if_one_more_fails": [
                     {
                         "what": one.what,
@@ -238,17 +247,18 @@ def of_advice(
         ],
         "defaults_used": list(cluster.defaults),
         "not_judged": cluster.not_judged,
+        "session_timeout": cluster.session,
         "unknown": list(cluster.unknown),
     }
 
 
-def _alternative(one: Alternative) -> AlternativeDocument:
+def _alternative(one: Alternative, cluster: ClusterState) -> AlternativeDocument:
     return {
         "steps": [_step(step) for step in one.steps],
         "verdict": one.verdict,
         "offsets_at_risk": one.at_risk,
         "offsets_lost_for_certain": one.certain,
-        "partitions": [_outcome(place, found) for place, found in one.outcomes.items()],
+        "partitions": [_outcome(one, place, cluster) for place in one.outcomes],
     }
 
 
@@ -257,7 +267,9 @@ def _step(step: Step) -> StepDocument:
     return {"step": kind, "brokers": brokers_of(step), "text": str(step)}
 
 
-def _outcome(place: TopicPartition, one: Outcome) -> OutcomeDocument:
+def _outcome(whole: Alternative, place: TopicPartition, cluster: ClusterState) -> OutcomeDocument:
+    one, back = whole.outcomes[place], whole.writes_return(place)
+    times = cluster.spans(place, one.may_lose)
     return {
         "topic": place[0],
         "partition": place[1],
@@ -268,6 +280,9 @@ def _outcome(place: TopicPartition, one: Outcome) -> OutcomeDocument:
         "reads": one.reads.value,
         "writes": one.writes.value,
         "complete": one.complete,
+        "sent": (min(times).isoformat(), max(times).isoformat()) if times else None,
+        "writes_after": back.after,
+        "fenced_first": list(back.fenced_first),
     }
 
 

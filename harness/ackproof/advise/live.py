@@ -1,24 +1,34 @@
 """What a running cluster reports of its partitions: metadata and settings (Describe rights).
 
-It does not report the ends of logs nor the eligible leader replicas. The members of the ISR are
+It does not report the ends of logs, nor to this client the eligible leader replicas; Kafka's tool
+prints them (`with_description`). The members of the ISR are
 taken to have all committed records; of other replicas it is not known, once there is no leader, so
 that there are several possible states.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any
 
-from ackproof.advise.dead_cluster import MIN_ISR, UNCLEAN, ClusterState
+from ackproof.advise.dead_cluster import MIN_ISR, UNCLEAN, ClusterState, session_timeout
 from ackproof.cluster.admin import Admin, PartitionView
 from ackproof.cluster.preflight import Preflight
-from ackproof.errors import ClusterError
+from ackproof.errors import ClusterError, ScenarioError
 from ackproof_faults.interfaces.cluster import TopicPartition
 from ackproof_model.advice import Replica, ReplicaLog, Situation
 from ackproof_model.configuration import Profile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Eligible:
+    """The eligible leader replicas (KIP-966), and the last known leader."""
+
+    members: frozenset[int]
+    last_leader: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,13 +36,15 @@ class LiveCluster:
     """The metadata of a running cluster.
 
     brokers: the running ones. settings: by topic, as far as they may be described. refused: topics
-    whose settings may not be described, with Kafka's reason.
+    whose settings may not be described, with Kafka's reason. eligible: of partitions without a
+    leader, where Kafka's tool has described them.
     """
 
     brokers: frozenset[int]
     partitions: Mapping[TopicPartition, PartitionView]
     settings: Mapping[str, Mapping[str, str]]
     refused: Mapping[str, str]
+    eligible: Mapping[TopicPartition, Eligible] = field(default_factory=dict)
 
     @property
     def down(self) -> frozenset[int]:
@@ -45,6 +57,40 @@ class LiveCluster:
 
     def unclean_election(self, topic: str) -> bool:
         return self.settings.get(topic, {}).get(UNCLEAN, "").strip().lower() == "true"
+
+
+#: A partition as `kafka-topics.sh --describe` of Kafka 4 prints it.
+_DESCRIBED = re.compile(
+    r"Topic:\s*(?P<topic>\S+)\s+Partition:\s*(?P<number>\d+)\s+Leader:\s*none\b.*?"
+    r"\bIsr: ?(?P<isr>[\d,]*)\s.*?\bElr: ?(?P<elr>[\d,]*)\s+LastKnownElr: ?(?P<last>[\d,]*)"
+)
+
+
+def with_description(cluster: LiveCluster, text: str) -> LiveCluster:
+    """Add the eligible leader replicas that the output of `kafka-topics.sh --describe` names.
+
+    A partition whose leader or ISR has changed since is left out. Raises ScenarioError if the
+    output has no such column.
+    """
+    if "LastKnownElr:" not in text:
+        raise ScenarioError(
+            "--described names no eligible leader replicas (LastKnownElr)",
+            hint="Give what kafka-topics.sh of Kafka 4 prints, described in the how-to of outages.",
+        )
+    eligible = {}
+    for match in _DESCRIBED.finditer(text):
+        place = match["topic"], int(match["number"])
+        isr, members, last = (_ids(match[name]) for name in ("isr", "elr", "last"))
+        view = cluster.partitions.get(place)
+        if view and view.leader is None and set(view.isr) == set(isr):
+            eligible[place] = Eligible(
+                members=frozenset(members), last_leader=next(iter(last), None)
+            )
+    return replace(cluster, eligible=eligible)
+
+
+def _ids(text: str) -> list[int]:
+    return [int(word) for word in text.split(",") if word]
 
 
 _COMMITTED = ReplicaLog(end=1, epochs=((0, 0),), high_watermark=1)
@@ -66,7 +112,7 @@ def state(cluster: LiveCluster, kafka: str) -> ClusterState:
         except ValueError as error:
             unknown.append(f"{name}: {error}")
             continue
-        if view.leader is None:
+        if view.leader is None and place not in cluster.eligible:
             others = ", ".join(str(one) for one in view.replicas if one not in view.isr)
             unknown.append(
                 f"{name}: which records brokers {others} have; answered for none and for all"
@@ -86,6 +132,7 @@ def state(cluster: LiveCluster, kafka: str) -> ClusterState:
         not_judged=len(cluster.partitions) - len(situations),
         brokers=cluster.brokers | cluster.down,
         running=cluster.brokers,
+        session=session_timeout(kafka, {}),
     )
 
 
@@ -94,27 +141,32 @@ def possible(cluster: LiveCluster, place: TopicPartition, *, kafka: str) -> tupl
     view = cluster.partitions[place]
     if view.leader is not None:
         return (_situation(cluster, place, kafka, view.isr),)
-    elr = Profile.of(kafka).elr
-    cleanly = (False, True) if elr else (False,)
-    others = [one for one in view.replicas if one not in view.isr]
-    sets = [set(view.isr).union(more) for n in range(len(others) + 1)
-            for more in combinations(others, n)]  # fmt: skip
-    if view.isr:
-        return tuple(
-            _situation(cluster, place, kafka, whole, clean=clean)
-            for whole in sets
-            for clean in cleanly
-        )
+    known = cluster.eligible.get(place)
+    whole = set(view.isr) | (known.members if known else set())
+    if not whole and known and known.last_leader is not None:
+        whole = {known.last_leader}
+    others = [one for one in view.replicas if one not in whole]
+    sets = [whole.union(more) for n in range(len(others) + 1) for more in combinations(others, n)]
     return tuple(
-        _situation(cluster, place, kafka, whole, clean=clean, **eligible)
-        for whole in sets
-        for clean in cleanly
-        for one in sorted(whole)
-        for eligible in (
-            {"elr_members": frozenset({one})},
-            {"last_known_leader": one},
-        )
+        _situation(cluster, place, kafka, each, clean=clean, **eligible)
+        for each in sets
+        for clean in ((False, True) if Profile.of(kafka).elr else (False,))
+        for eligible in _eligible(known, view, each)
     )
+
+
+def _eligible(
+    known: Eligible | None, view: PartitionView, whole: Collection[int]
+) -> Iterator[Mapping[str, Any]]:
+    """Yield which replicas may be eligible: as described, or each one."""
+    if known is not None:
+        yield {"elr_members": known.members, "last_known_leader": known.last_leader}
+    elif view.isr:
+        yield {}
+    else:
+        for one in sorted(whole):
+            yield {"elr_members": frozenset({one})}
+            yield {"last_known_leader": one}
 
 
 def _situation(
@@ -150,10 +202,20 @@ def _situation(
     )
 
 
+#: Makes with rules of their own, by how their clusters' ids begin.
+_MAKES = {"redpanda.": "Redpanda", "lkc-": "Confluent Cloud"}
+
+
 def ask(bootstrap: str, client: Mapping[str, str]) -> LiveCluster:
     """Return what the cluster reports. Raises ClusterError if no broker answers or refuses it."""
     admin, preflight = Admin(bootstrap, settings=client), Preflight(bootstrap, client)
     topics = preflight.topics()  # raises the reason if the cluster refuses the client
+    cluster = preflight.cluster_id()
+    if make := next((make for start, make in _MAKES.items() if cluster.startswith(start)), ""):
+        raise ClusterError(
+            f"{bootstrap} is a cluster of {make}, whose rules of replication are unknown here",
+            hint="Advice is for Apache Kafka.",
+        )
     partitions = admin.partitions()
     if missing := sorted(topics - {topic for topic, _ in partitions}):
         raise ClusterError(

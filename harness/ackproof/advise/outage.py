@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
-from itertools import pairwise
+from datetime import datetime, timedelta
+from itertools import chain, pairwise
 
-from ackproof.advise.dead_cluster import Settings
-from ackproof.advise.disks import NodeDisks
+from ackproof.advise.dead_cluster import Settings, rules_of
+from ackproof.advise.disks import NodeDisks, sent
 from ackproof.observation import metadata_log
 from ackproof.observation.broker_log import BrokerEvent, Kind
 from ackproof.observation.metadata_log import PartitionState
@@ -22,11 +22,13 @@ from ackproof_faults.interfaces.cluster import TopicPartition
 from ackproof_model.advice import Offsets, ReplicaLog
 from ackproof_model.configuration import Acks
 from ackproof_spark.forensics import cases, sentences
-from ackproof_spark.forensics.terms import Election, Term, terms
+from ackproof_spark.forensics.terms import Election, Term, lives_of, terms
 
 #: The end of a log that is not given.
 _OPEN = 2**62
 _ENDS = (Kind.LEADER, Kind.FOLLOWER, Kind.FETCHING, Kind.LOADED)
+#: Brokers' clocks may differ by so much from the controllers'.
+_SLACK = timedelta(seconds=1)
 _POWER_LOSS = cases.FaultKind(past_tense="lost power", takes_bytes=True)
 
 
@@ -97,24 +99,40 @@ def outages(
 ) -> dict[TopicPartition, Outage]:
     """Return the past of each partition. Raises ValueError if the dump is damaged."""
     log = metadata_log.parse(dump)
+    settings = replace(settings, kafka=rules_of(settings.kafka, dump))
+    states = list(map(asdict, log.partitions))
+    # Of a state from a snapshot it is not known when its topic began.
+    begun = {
+        place: lives[-1][0]["at"] - _SLACK
+        for place, lives in lives_of(states).items()
+        if lives[-1][0]["partition_epoch"] == 0
+    }
+    ids = {(state.topic, state.partition): state.topic_id for state in log.latest}
+    strangers: defaultdict[TopicPartition, list[int]] = defaultdict(list)
     starts: dict[tuple[str, int, int], int] = {}
-    for node in nodes.values():
+    for number, node in nodes.items():
         for place, replica in node.logs.items():
+            if node.topic_ids.get(place) not in (None, ids.get(place)):
+                strangers[place].append(number)
+                continue
             for epoch, start in replica.epochs:
                 key = (*place, epoch)
                 starts[key] = min(start, starts.get(key, start))
     of_place: defaultdict[TopicPartition, list[BrokerEvent]] = defaultdict(list)
     for event in events:
-        if event.topic is not None and event.partition is not None:
-            of_place[event.topic, event.partition].append(event)
+        place = event.topic or "", -1 if event.partition is None else event.partition
+        if place in ids and event.at >= begun.get(place, event.at):
+            of_place[place].append(event)
     unclean = {one.broker for one in events if one.kind is Kind.UNCLEAN_START}
     unclean |= {number for number, node in nodes.items() if not node.clean}
-    lines = [asdict(one) for one in events if one.kind in (Kind.LEADER, Kind.LOADED)]
-    led = terms(map(asdict, log.partitions), starts, lines)
+    of_topics = chain.from_iterable(of_place.values())
+    lines = [asdict(one) for one in of_topics if one.kind in (Kind.LEADER, Kind.LOADED)]
+    led = terms(states, starts, lines)
     return {
         (state.topic, state.partition): _Past(
             state=state,
             nodes=nodes,
+            strangers=strangers[state.topic, state.partition],
             settings=settings,
             events=of_place[state.topic, state.partition],
             unclean=frozenset(unclean),
@@ -128,6 +146,8 @@ def outages(
 class _Past:
     state: PartitionState
     nodes: Mapping[int, NodeDisks]
+    #: Nodes with the log of another topic of this name.
+    strangers: Sequence[int]
     settings: Settings
     events: Sequence[BrokerEvent]
     #: Brokers that did not stop cleanly.
@@ -140,6 +160,10 @@ class _Past:
 
     def outage(self) -> Outage:
         compared, undecided = self._compared()
+        undecided += [
+            f"broker {one} has the log of another topic of this name, which is not compared"
+            for one in self.strangers
+        ]
         truncations = tuple(self._truncations())
         gone: tuple[Gone, ...] = ()
         reference = self._by_lines() if compared is None else self.nodes[compared].logs[self.place]
@@ -189,7 +213,7 @@ class _Past:
         return {
             one: node.logs[place]
             for one, node in self.nodes.items()
-            if place in node.logs and one in self.state.replicas
+            if place in node.logs and one in self.state.replicas and one not in self.strangers
         }
 
     def _truncations(self) -> Iterator[Truncation]:
@@ -314,14 +338,8 @@ class _Past:
             )
 
     def _times(self, offsets: Offsets, disks: tuple[int, ...]) -> tuple[datetime, datetime] | None:
-        for broker in disks:
-            times = self.nodes[broker].times.get(self.place, [])
-            before = [at for offset, at in times if offset <= offsets.first]
-            after = [at for offset, at in times if offset >= offsets.last]
-            if times:
-                first, last = before[-1:] or [times[0][1]], after[:1] or [times[-1][1]]
-                return _moment(first[0]), _moment(last[0])
-        return None
+        found = (sent(self.nodes[one].times.get(self.place, ()), offsets) for one in disks)
+        return next((times for times in found if times), None)
 
     def _untold(self, gone: Sequence[Gone]) -> Iterator[str]:
         """Yield elections that may have lost records of which no evidence is left."""
@@ -368,7 +386,3 @@ def _by_holders(
         else:
             parts.append((Offsets(first, after - 1), disks))
     return parts
-
-
-def _moment(milliseconds: int) -> datetime:
-    return datetime.fromtimestamp(milliseconds / 1000, tz=UTC)

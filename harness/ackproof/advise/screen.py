@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from itertools import pairwise
 
 from rich.console import Console
 from rich.table import Table
 
-from ackproof.advise.acked import Lookup
-from ackproof.advise.alternatives import Alternative, Failure, groups
+from ackproof.advise.alternatives import Alternative, Failure, Return, groups
 from ackproof.advise.dead_cluster import ClusterState
-from ackproof.advise.outage import Gone, Outage
 from ackproof.advise.rolling import Restarted
 from ackproof_faults.interfaces.cluster import TopicPartition
 from ackproof_model.advice import Elect, MinIsr, Outcome
-from ackproof_spark.forensics.sentences import how
 
 _TONES = {"keeps everything": "green", "may lose": "yellow", "loses": "red"}
 #: Partitions, and lines of what is unknown, that are named.
@@ -53,7 +49,7 @@ def print_advice(
         words = _words(best, total, cluster.not_judged, counted=cluster.offsets_known)
         first = "Best: " if len(judged) > 1 else ""
         console.print(f"{first}{steps}: {words}.", style="bold", highlight=False)
-        for line in group_lines(best, counted=cluster.offsets_known):
+        for line in group_lines(best, cluster):
             console.print(f"  {line}", highlight=False, markup=False)
         for failure in failures.get(acks.partition(" ")[0].removeprefix("acks="), ()):
             _print_failure(console, failure, total)
@@ -70,23 +66,29 @@ def print_advice(
         console.print(table)
         _print_commands(console, best, judged, cluster)
         console.print()
+    for text, tone in notes(cluster, _MOST):
+        style = "red" if tone == "lost" else "yellow"
+        console.print(text, style=style, highlight=False, markup=False)
+
+
+def notes(cluster: ClusterState, most: int) -> Iterator[tuple[str, str]]:
+    """Yield what is gone already, assumed or unknown, each with its tone: lost or unclear.
+
+    most: of what is unknown.
+    """
     for place, possible in cluster.situations.items():
         if gone := possible[-1].gone:
-            console.print(
-                f"{_name(place)}: offsets {gone} were committed, and are on no disk any more",
-                style="red",
-            )
+            text = f"{_name(place)}: offsets {gone} were committed, and are on no disk any more"
+            yield text, "lost"
     if cluster.defaults:
-        console.print(
+        yield (
             f"No source states {' and '.join(cluster.defaults)} of every topic: Kafka's default "
             "is used. Name the brokers' server.properties with --server.",
-            style="yellow",
-            highlight=False,
+            "unclear",
         )
-    for line in cluster.unknown[:_MOST]:
-        console.print(f"unknown: {line}", style="yellow", highlight=False)
-    if len(cluster.unknown) > _MOST:
-        console.print(f"unknown: {len(cluster.unknown) - _MOST} more", style="yellow")
+    yield from ((f"unknown: {line}", "unclear") for line in cluster.unknown[:most])
+    if len(cluster.unknown) > most:
+        yield f"unknown: {len(cluster.unknown) - most} more", "unclear"
 
 
 def together(
@@ -121,12 +123,25 @@ def _words(alternative: Alternative, total: int, not_judged: int, *, counted: bo
     return text
 
 
-def group_lines(alternative: Alternative, *, counted: bool) -> Iterator[str]:
+def group_lines(alternative: Alternative, cluster: ClusterState) -> Iterator[str]:
     """Yield a line for each group of partitions with the same outcome."""
-    for places, one in groups(alternative):
+    for places, one, back in groups(alternative):
         names = ", ".join(map(_name, places[:_MOST]))
         more = f" and {len(places) - _MOST} more" if len(places) > _MOST else ""
-        yield f"{names}{more}: {_of_partition(one, counted=counted)}"
+        text = _of_partition(one, counted=cluster.offsets_known)
+        if times := [at for place in places for at in cluster.spans(place, one.may_lose)]:
+            text += f"; sent about {moment(min(times))} to {moment(max(times))}"
+        yield f"{names}{more}: {text}{_when(back, alternative, cluster)}"
+
+
+def _when(back: Return, alternative: Alternative, cluster: ClusterState) -> str:
+    if back.after is None:
+        return ""
+    if back.after == 0:
+        return "; it can be written now"
+    brokers = ", ".join(map(str, back.fenced_first))
+    wait = f" and broker {brokers} is fenced, up to {cluster.session} later" if brokers else ""
+    return f"; writes return once '{alternative.steps[back.after - 1]}' is done{wait}"
 
 
 def _of_partition(one: Outcome, *, counted: bool) -> str:
@@ -177,6 +192,10 @@ def _print_commands(
         console.print(f"  and {len(commands) - _MOST} more, for the other topics and partitions")
 
 
+def moment(at: datetime) -> str:
+    return at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+
+
 def _name(place: TopicPartition) -> str:
     return f"{place[0]}-{place[1]}"
 
@@ -220,106 +239,3 @@ def print_restart(
         )
     if len(against) > _MOST:
         console.print(f"  and {len(against) - _MOST} more; --json has all")
-
-
-def print_outages(
-    console: Console, past: Mapping[TopicPartition, Outage], lookup: Lookup | None
-) -> None:
-    """Print the past of partitions that lost offsets, or of which something is not known."""
-
-    def say(text: str, style: str = "") -> None:
-        console.print(text, style=style, highlight=False, markup=False, soft_wrap=True)
-
-    silent = sum(bool(one.silent) for one in past.values())
-    concerned = {place: one for place, one in past.items() if one.gone or one.undecided}
-    acked = sum(gone.offsets.count for one in past.values() for gone in one.gone if gone.acks)
-    losing = [place for place, one in past.items() if any(gone.acks for gone in one.gone)]
-    if acked:
-        of = f"{len(losing)} of {len(past)} partitions"
-        say(f"{acked:,} acknowledged offsets of {of} may be gone.", "red")
-    else:
-        say(f"No acknowledged offset of {len(past)} partitions is known to be gone.")
-    for place, one in list(concerned.items())[:_MOST]:
-        against = ""
-        if one.compared is not None:
-            against = f"; compared with the log of broker {one.compared}"
-        say(f"{_name(place)}: replicas {list(one.replicas)}{against}", "bold")
-        for _, line in sorted((*_terms(one), *_cuts(one))):
-            say(f"  {line}")
-        for gone in one.gone:
-            _print_gone(say, place, gone)
-        for line in one.undecided:
-            say(f"  unknown: {line}", "yellow")
-    if len(concerned) > _MOST:
-        say(f"and {len(concerned) - _MOST} more partitions; --json has all")
-    if silent:
-        say(
-            f"unknown: {silent} of {len(past)} partitions changed their leader cleanly, and "
-            "neither the former leader's disk nor its log (--log) tells whether it had more "
-            "records, acknowledged with acks=1",
-            "yellow",
-        )
-    if lookup:
-        _print_lookup(say, lookup)
-
-
-def _terms(one: Outage) -> Iterator[tuple[datetime, str]]:
-    for term in one.terms:
-        start = "" if term.start is None else f", its log ended at {term.start:,}"
-        yield (
-            term.elected_at,
-            f"{_time(term.elected_at)} broker {term.leader} elected {how(term.election)} in epoch "
-            f"{term.epoch}{start}; ISR {list(term.changes[0][1])}",
-        )
-        for (_, before), (at, isr) in pairwise(term.changes):
-            if isr != before:
-                yield at, f"{_time(at)} ISR {list(isr)}"
-
-
-def _cuts(one: Outage) -> Iterator[tuple[datetime, str]]:
-    for cut in one.truncations:
-        end = "" if cut.end is None else f" from {cut.end:,}"
-        yield cut.at, f"{_time(cut.at)} broker {cut.broker} truncated its log{end} to {cut.to:,}"
-
-
-def _print_gone(say: Callable[[str, str], None], place: TopicPartition, gone: Gone) -> None:
-    acks = " and ".join(f"acks={one}" for one in gone.acks)
-    may = f"acknowledged to producers with {acks}" if acks else "not acknowledged, as far as known"
-    sure = ", committed" if gone.committed else ""
-    times = f", sent about {_time(gone.times[0])} to {_time(gone.times[1])}" if gone.times else ""
-    say(
-        f"  gone: offsets {gone.offsets} of epoch {gone.epoch} ({may}{sure}){times}: {gone.reason}",
-        "red" if gone.acks else "",
-    )
-    if not gone.disks:
-        say("    no given disk has them", "")
-        return
-    say(
-        f"    on the disk of broker {', '.join(map(str, gone.disks))}: ackproof advise extract "
-        f"FOLDERS --broker {gone.disks[0]} --topic {place[0]} --partition {place[1]} "
-        f"--offsets {gone.offsets.first}-{gone.offsets.last}",
-        "",
-    )
-
-
-def _print_lookup(say: Callable[[str, str], None], lookup: Lookup) -> None:
-    gone = sum(one.certain for one in lookup.missing)
-    doubtful = len(lookup.missing) - gone
-    counts = {
-        f"{lookup.present:,} are in the log": True,
-        f"{gone:,} are gone": gone,
-        f"{doubtful:,} may be gone": doubtful,
-        f"{lookup.removed:,} are below the log's start (retention)": lookup.removed,
-        f"{lookup.without_offset:,} have no offset": lookup.without_offset,
-        f"{sum(lookup.undecided.values()):,} cannot be judged": lookup.undecided,
-    }
-    parts = ", ".join(text for text, count in counts.items() if count)
-    say(f"Of {lookup.acked:,} acked sends {parts}.", "red" if gone else "")
-    for one in lookup.missing[:_MOST]:
-        say(f"  {one}", "")
-    if len(lookup.missing) > _MOST:
-        say(f"  and {len(lookup.missing) - _MOST:,} more; --json has all", "")
-
-
-def _time(moment: datetime) -> str:
-    return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]

@@ -8,7 +8,6 @@ from typing import Any
 
 from ackproof.audit import (
     availability,
-    cases,
     clients,
     consumers,
     defects,
@@ -42,6 +41,7 @@ _NOT_LOOKED_AT = (
 #: How many changes are proposed.
 _MOST_CHANGES = 2
 _NO_CONSUMER = "consumers, which no file describes"
+_NO_BROKERS = "what brokers' settings decide that no file states: retention, racks, controllers"
 
 
 def audit(own: OwnConfig, *, topic: str = "") -> Audit:
@@ -94,11 +94,14 @@ def _answers(own: OwnConfig, topic: str) -> Iterator[Answer]:
     for one in own.topics:
         if one.name == topic if topic else not hidden(one):
             groups.setdefault(_values(one), []).append(one)
-    if not groups:
+    if topic and not groups:
         yield from map(_answer, setups(own, topic=topic))
+    elif not topic and all(one.internal for alike in groups.values() for one in alike):
+        yield from map(_answer, setups(replace(own, topics=tuple(brokers_own))))
     for alike in groups.values():
         first, *others = alike
-        answers = [*map(_answer, setups(replace(own, topics=(first, *brokers_own)), topic=topic))]
+        of_first = replace(own, topics=(first, *brokers_own))
+        answers = [*map(_answer, setups(of_first, topic=first.name))]
         yield from answers
         for other in others:
             sources = _renamed(first, other)
@@ -184,7 +187,8 @@ def _alternatives(group: Sequence[Setup]) -> Iterator[Alternative]:
     changes: tuple[Decision, ...] = ()
     for change, changed in best(group, most=_MOST_CHANGES):
         changes = (*changes, change)
-        yield Alternative(changes=changes, assumed=tuple(map(_assumed, changed)))
+        different = {str(one.when): one for one in changed}  # of a changed value several are one
+        yield Alternative(changes=changes, assumed=tuple(map(_assumed, different.values())))
 
 
 def _order(risk: Risk) -> tuple[int, int, int]:
@@ -202,7 +206,7 @@ def _assumed(setup: Setup) -> Assumed:
     ]
     return Assumed(
         when=setup.when,
-        risks=(*(_known(setup, risk) for risk in losses.risks), *by_defects, *_others(setup)),
+        risks=(*losses.risks, *by_defects, *_others(setup)),
         survives=defects.survived(losses.survives, [risk.failures for risk in by_defects]),
         undecided=tuple(
             one
@@ -210,13 +214,6 @@ def _assumed(setup: Setup) -> Assumed:
             if not any(covers(risk.failures, one) for risk in by_defects)
         ),
     )
-
-
-def _known(setup: Setup, risk: Risk) -> Risk:
-    """Return a loss with its case of the catalogue, and the runs that showed it."""
-    case = cases.loss(setup, risk.failures)
-    runs = cases.runs_of(case, risk.effect, setup.partition.kafka_version)
-    return replace(risk, case=case, runs=runs)
 
 
 def _others(setup: Setup) -> Iterator[Risk]:
@@ -250,6 +247,8 @@ def _not_looked_at(own: OwnConfig) -> Iterator[str]:
     yield from _NOT_LOOKED_AT
     if not own.consumers:
         yield _NO_CONSUMER
+    if not own.defaults_hold:
+        yield _NO_BROKERS
     settings: Iterable[Mapping[str, Given]] = (own.broker, *(one.settings for one in own.topics))
     for given in settings:
         for key, text in beyond({key: one.value for key, one in given.items()}):

@@ -9,15 +9,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
-from typing import NamedTuple
 
 from ackproof.audit.answer import Decision, Effect, Failure, Failures, Risk
-from ackproof.audit.effective import of_broker, of_topic, replication_factor
+from ackproof.audit.effective import (
+    OFFSETS,
+    of_broker,
+    of_topic,
+    offsets_replicas,
+    replication_factor,
+)
 from ackproof.audit.risk import antichain, decision, risk
 from ackproof.audit.risks import question_of
 from ackproof.audit.setup import Setup
 from ackproof.audit.words import covers, spelled
-from ackproof_model.adversary import AdversaryModel
+from ackproof.own_config.configuration import Given
 from ackproof_model.bounds.answer import never_acked
 from ackproof_model.bounds.losing import Question
 from ackproof_model.configuration import Configuration
@@ -28,8 +33,8 @@ from ackproof_model.replication.state import members
 
 _CRASH, _LAG = Failure.CRASH, Failure.LAG
 _EFFECTS = (Effect.WRITES_STOP, Effect.READS_STOP)
+_NOTHING = "nothing that was acked"
 _MIN = "min.insync.replicas"
-_OFFSETS = "offsets.topic.replication.factor"
 _TRANSACTIONS = "transaction.state.log.replication.factor"
 _TRANSACTIONS_MIN = "transaction.state.log.min.isr"
 #: The largest replication factor that the model's operations are tried for.
@@ -38,10 +43,14 @@ _MOST_REPLICAS = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Stop:
-    """A smallest set of failures after which a partition stops, and the way to it."""
+    """A smallest set of failures after which a partition stops, and the way to it.
+
+    quorum: it stops because the controllers have no majority.
+    """
 
     failures: Failures
     trace: tuple[str, ...]
+    quorum: bool = False
 
 
 def risks(setup: Setup) -> Iterator[Risk]:
@@ -49,58 +58,42 @@ def risks(setup: Setup) -> Iterator[Risk]:
     question = question_of(setup)  # the rules that apply with ZooKeeper
     partition = replace(setup.partition, kafka_version=question.kafka_version, elr=question.elr)
     setup = replace(setup, partition=partition)
-    if never := never_acked(partition):
-        yield risk(
-            setup,
-            Effect.WRITES_STOP,
-            (),
-            never,
-            certain=True,
-            decided_by=[_lower(setup, partition.replication_factor)],
-        )
-    else:
-        yield from _of_partition(setup, Effect.WRITES_STOP)
-    yield from _of_partition(setup, Effect.READS_STOP)
+    never = never_acked(partition)
+    if never:
+        changes = [_lower(setup, partition.replication_factor)]
+        yield risk(setup, Effect.WRITES_STOP, (), never, certain=True, decided_by=changes)
+    for effect in _EFFECTS[bool(never) :]:
+        stops = [*_stops(partition, effect), *_by_controllers(setup)]
+        of = {one.failures: one for one in reversed(stops)}
+        for failures in antichain([*of]):
+            yield _stopped(setup, effect, of[failures])
     yield from _of_offsets(setup)
     yield from _of_transactions(setup)
 
 
-def _of_partition(setup: Setup, effect: Effect) -> Iterator[Risk]:
-    partition = setup.partition
-    stops = _stops(partition, effect)
-    combined = [_by_controllers(setup, number) for number in (2, 3)]
-    controllers = [one for one in combined if one is not None]
-    known = [one.failures for one in stops]
-    for failures in antichain([*known, *(one.failures for one in controllers)]):
-        stop = next((one for one in stops if one.failures == failures), None)
-        yield (
-            _stopped(setup, effect, stop)
-            if stop is not None
-            else _without_quorum(
-                setup, effect, next(one for one in controllers if one.failures == failures)
-            )
-        )
-
-
 def _stopped(setup: Setup, effect: Effect, stop: _Stop) -> Risk:
+    verb = "writes" if effect is Effect.WRITES_STOP else "reads"
     down = stop.failures.count(_CRASH)
-    least = min(setup.partition.min_insync_replicas, setup.partition.replication_factor)
-    if effect is Effect.READS_STOP or not _min_decides(setup.partition, stop.failures):
-        reason = "no replica that may lead is running"
-    else:
-        reason = f"acks=all needs {least} in-sync replicas"
     when = [f"while {spelled(down)} replica{' is' if down == 1 else 's are'} down"] * bool(down)
     when = ["after the followers have left the ISR"] * (_LAG in stop.failures) + when
-    verb = "writes" if effect is Effect.WRITES_STOP else "reads"
+    text = f"{verb} stop {' '.join(when)}: no replica that may lead is running"
+    if stop.quorum:
+        text = (
+            f"{verb} stop where the leader is down, because without a majority of controllers no "
+            "other replica is elected"
+        )
+    elif effect is Effect.WRITES_STOP and _min_decides(setup.partition, stop.failures):
+        least = min(setup.partition.min_insync_replicas, setup.partition.replication_factor)
+        text = f"{verb} stop {' '.join(when)}: acks=all needs {least} in-sync replicas"
+    changes = _more_controllers(setup) if stop.quorum else _remedies(setup, effect, stop.failures)
     return risk(
         setup,
         effect,
         stop.failures,
-        f"{verb} stop {' '.join(when)}: {reason}",
-        certain=False,
-        at_risk="nothing that was acked",
+        text,
+        at_risk=_NOTHING,
         trace=stop.trace,
-        decided_by=list(_remedies(setup, effect, stop.failures)),
+        decided_by=list(changes),
     )
 
 
@@ -112,32 +105,20 @@ def _min_decides(partition: Configuration, failures: Failures) -> bool:
 
 def _remedies(setup: Setup, effect: Effect, failures: Failures) -> Iterator[Decision]:
     """Yield the changes of one setting after which the failures stop nothing."""
-    partition = setup.partition
-    brokers = partition.brokers
-
+    partition, brokers = setup.partition, setup.partition.brokers
     crashes, lag = failures.count(_CRASH), _LAG in failures
 
-    def helps(changed: Configuration) -> bool:
-        if changed.replication_factor > _MOST_REPLICAS:
-            return False
-        return _stopped_by(_asked(changed, effect), crashes, lag=lag) is None
-
-    replicas = partition.replication_factor + 1
-    if brokers is None or replicas <= brokers:
-        more = replace(
-            partition,
-            replication_factor=replicas,
-            brokers=None if brokers is None else max(brokers, replicas),
+    def helps(**changes: int) -> bool:
+        question = _question(replace(partition, **changes), effect)  # type: ignore[arg-type]
+        return question.replicas <= _MOST_REPLICAS and (
+            _stopped_by(question, crashes, lag=lag) is None
         )
-        if helps(more):
-            yield decision(
-                "replication.factor",
-                replication_factor(setup),
-                replicas,
-                "one more copy of each record",
-            )
-    fewer = partition.min_insync_replicas - 1
-    if fewer and helps(replace(partition, min_insync_replicas=fewer)):
+
+    replicas, fewer = partition.replication_factor + 1, partition.min_insync_replicas - 1
+    if (brokers is None or replicas <= brokers) and helps(replication_factor=replicas):
+        given = replication_factor(setup)
+        yield decision("replication.factor", given, replicas, "one more copy of each record")
+    if fewer and helps(min_insync_replicas=fewer):
         yield _lower(setup, fewer)
 
 
@@ -146,69 +127,58 @@ def _lower(setup: Setup, value: int) -> Decision:
     return decision(_MIN, of_topic(setup, _MIN), value, cost)
 
 
+#: The version whose rules stand for all, without and with eligible leader replicas: no other rule
+#: decides which crashes stop a partition.
+RULES = {False: "3.9.1", True: "4.3.1"}
+
+
+def _question(partition: Configuration, effect: Effect) -> Question:
+    replicas, elr = partition.replication_factor, partition.profile.elr
+    waits = partition.acks == "all" and effect is Effect.WRITES_STOP
+    return Question(
+        kafka_version=RULES[elr],
+        elr=elr,
+        acks="all" if waits else "1",
+        replicas=replicas,
+        min_insync_replicas=min(partition.min_insync_replicas, replicas),
+        unclean=partition.unclean_election,
+    )
+
+
 def _stops(partition: Configuration, effect: Effect) -> tuple[_Stop, ...]:
     """Return the smallest sets of crashes, also after followers lagged, that stop a partition."""
     if partition.replication_factor > _MOST_REPLICAS:
         return ()
-    return _smallest(_asked(partition, effect), effect)
-
-
-class _Asked(NamedTuple):
-    """A partition's question; it is equal for versions with the same rules."""
-
-    key: str
-    model: AdversaryModel
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Asked) and self.key == other.key
-
-    def __hash__(self) -> int:
-        return hash(self.key)
-
-
-def _asked(partition: Configuration, effect: Effect) -> _Asked:
-    replicas, minimum = partition.replication_factor, partition.min_insync_replicas
-    waits = partition.acks == "all" and effect is Effect.WRITES_STOP
-    question = Question(
-        kafka_version=partition.kafka_version,
-        elr=partition.profile.elr,
-        acks="all" if waits else "1",
-        replicas=replicas,
-        min_insync_replicas=min(minimum, replicas),
-        unclean=partition.unclean_election,
-    )
-    return _Asked(question.key, question.model())
+    return smallest(_question(partition, effect))
 
 
 @cache
-def _smallest(asked: _Asked, effect: Effect) -> tuple[_Stop, ...]:
-    replicas = asked.model.replicas
+def smallest(question: Question) -> tuple[_Stop, ...]:
     found: list[_Stop] = []
-    sizes = product(range(replicas + 1), (False, True) if replicas > 1 else (False,))
-    for crashes, lag in sorted(sizes, key=sum):
+    lags = (False, True) if question.replicas > 1 else (False,)
+    for crashes, lag in sorted(product(range(question.replicas + 1), lags), key=sum):
         failures = (*[_LAG] * lag, *[_CRASH] * crashes)
         if failures and not any(covers(one.failures, failures) for one in found):
-            trace = _stopped_by(asked, crashes, lag=lag)
+            trace = _stopped_by(question, crashes, lag=lag)
             if trace is not None:
                 found.append(_Stop(failures=failures, trace=trace))
     return tuple(found)
 
 
 @cache
-def _stopped_by(asked: _Asked, crashes: int, *, lag: bool) -> tuple[str, ...] | None:
+def _stopped_by(question: Question, crashes: int, *, lag: bool) -> tuple[str, ...] | None:
     """Return the way in which these operations stop a partition; None if they do not.
 
     The model performs them, and waits after each until all timers have fired. Broker 0 leads first.
     The other replicas differ only in the order of their assignment.
     """
-    model = asked.model
-    followers = range(1, model.replicas) if lag else ()
+    model, last = question.model(), question.replicas - 1
     lagging = [
-        Operation(kind=OperationKind.LAG, broker=one, settled=one == model.replicas - 1)
-        for one in followers
+        Operation(kind=OperationKind.LAG, broker=one, settled=one == last)
+        for one in (range(1, question.replicas) if lag else ())
     ]
-    for first in (0, model.replicas - 1):
-        order = sorted(range(model.replicas), key=lambda one: (one != first, one))[:crashes]
+    for first in (0, last):
+        order = sorted(range(question.replicas), key=lambda one: (one != first, one))[:crashes]
         kills = [Operation(kind=OperationKind.KILL, broker=one) for one in order]
         plan = carried_out(model, [*lagging, *kills])
         if plan is None:
@@ -228,86 +198,70 @@ def _stopped_by(asked: _Asked, crashes: int, *, lag: bool) -> tuple[str, ...] | 
     return None
 
 
-def _by_controllers(setup: Setup, crashes: int) -> _Stop | None:
-    """Return how a partition stops because no controller elects another leader."""
+def _by_controllers(setup: Setup) -> Iterator[_Stop]:
+    """Yield how a partition stops because no controller elects another leader."""
     majority = setup.controllers // 2 + 1
-    if setup.zookeeper or not setup.controllers:
-        return None
     end = "The leader crashes, and no controller elects another one."
-    if setup.combined:
-        if crashes != majority:
-            return None
-        return _Stop(
-            failures=(_CRASH,) * majority,
-            trace=(
-                f"{majority} of {setup.controllers} combined nodes crash: the controllers have no "
-                "majority.",
-                end,
-            ),
+    if setup.zookeeper or not setup.controllers:
+        return
+    if not setup.combined:
+        failures: Failures = (Failure.CONTROLLERS, _CRASH)
+        event = "The majority of the controllers is gone."
+    elif majority in (2, 3):
+        failures = (_CRASH,) * majority
+        event = (
+            f"{majority} of {setup.controllers} combined nodes crash: the controllers have no "
+            "majority."
         )
-    if crashes != 2:  # once is enough
-        return None
-    return _Stop(
-        failures=(Failure.CONTROLLERS, _CRASH),
-        trace=("The majority of the controllers is gone.", end),
-    )
+    else:
+        return
+    yield _Stop(failures=failures, trace=(event, end), quorum=True)
 
 
-def _without_quorum(setup: Setup, effect: Effect, stop: _Stop) -> Risk:
-    verb = "writes" if effect is Effect.WRITES_STOP else "reads"
+def _more_controllers(setup: Setup) -> Iterator[Decision]:
     own = setup.own
-    changes = []
     if setup.combined and (given := own.broker.get("process.roles") or own.combined):
         roles = "broker, and controllers on nodes of their own"
-        changes.append(decision("process.roles", given, roles, "more machines"))
+        yield decision("process.roles", given, roles, "more machines")
     elif not setup.combined and own.controllers and setup.controllers < 3:
-        changes.append(decision("controller.quorum.voters", own.controllers, 3, "more machines"))
-    return risk(
-        setup,
-        effect,
-        stop.failures,
-        f"{verb} stop where the leader is down, because without a majority of controllers no other "
-        "replica is elected",
-        at_risk="nothing that was acked",
-        trace=stop.trace,
-        decided_by=changes,
-    )
+        yield decision("controller.quorum.voters", own.controllers, 3, "more machines")
 
 
 def _of_offsets(setup: Setup) -> Iterator[Risk]:
     """Yield the failures after which groups have no coordinator."""
-    replicas = of_broker(setup, _OFFSETS)
-    brokers = setup.own.brokers
-    if not replicas.value.isdecimal():
-        return
-    if (
-        brokers is not None
-        and brokers.value.isdecimal()
-        and int(brokers.value) < int(replicas.value)
-    ):
-        yield risk(
-            setup,
-            Effect.READS_STOP,
-            (),
-            f"groups cannot begin: __consumer_offsets needs {replicas.value} replicas, and the "
-            f"number of brokers is {brokers.value}",
-            certain=True,
-            decided_by=[decision(_OFFSETS, replicas, brokers.value)],
-        )
-    elif replicas.value == "1":
-        yield risk(
-            setup,
-            Effect.READS_STOP,
-            (_CRASH,),
-            "the offsets topic has one replica: while its broker is down, its groups have no "
-            "coordinator, and consumers that join or commit wait",
-            at_risk="nothing that was acked",
-            trace=(
-                "The broker with the group's partition of __consumer_offsets crashes.",
-                "It has no other replica, so the group has no coordinator.",
-            ),
-            decided_by=[decision(_OFFSETS, replicas, 3, "needs three brokers")],
-        )
+    for replicas, when in offsets_replicas(setup):
+        if brokers := _fewer_brokers(setup, replicas):
+            yield risk(
+                setup,
+                Effect.READS_STOP,
+                (),
+                f"groups cannot begin: __consumer_offsets needs {replicas.value} replicas, and the "
+                f"number of brokers is {brokers}",
+                certain=True,
+                decided_by=[decision(OFFSETS, replicas, brokers)],
+            )
+        elif replicas.value == "1":
+            yield risk(
+                setup,
+                Effect.READS_STOP,
+                (_CRASH,),
+                "the offsets topic has one replica: while its broker is down, its groups have no "
+                "coordinator, and consumers that join or commit wait",
+                when=when,
+                at_risk=_NOTHING,
+                trace=(
+                    "The broker with the group's partition of __consumer_offsets crashes.",
+                    "It has no other replica, so the group has no coordinator.",
+                ),
+                decided_by=[decision(OFFSETS, replicas, 3, "needs three brokers")],
+            )
+
+
+def _fewer_brokers(setup: Setup, replicas: Given) -> str:
+    """Return the number of brokers if it is smaller than one of replicas, else ''."""
+    brokers = setup.own.brokers.value if setup.own.brokers else ""
+    known = brokers.isdecimal() and replicas.value.isdecimal()
+    return brokers if known and int(brokers) < int(replicas.value) else ""
 
 
 def _of_transactions(setup: Setup) -> Iterator[Risk]:
@@ -316,7 +270,8 @@ def _of_transactions(setup: Setup) -> Iterator[Risk]:
     if producer is None or "transactional.id" not in producer.settings:
         return
     replicas, least = of_broker(setup, _TRANSACTIONS), of_broker(setup, _TRANSACTIONS_MIN)
-    if not (replicas.value.isdecimal() and least.value.isdecimal()):
+    unknown = not setup.own.defaults_hold and replicas.source.startswith("default of")
+    if unknown or not (replicas.value.isdecimal() and least.value.isdecimal()):
         return
     of_log = replace(
         setup.partition,
@@ -325,12 +280,7 @@ def _of_transactions(setup: Setup) -> Iterator[Risk]:
         min_insync_replicas=int(least.value),
         brokers=None,
     )
-    brokers = setup.own.brokers
-    few = (
-        brokers is not None
-        and brokers.value.isdecimal()
-        and int(brokers.value) < int(replicas.value)
-    )
+    few = _fewer_brokers(setup, replicas)
     if few or never_acked(of_log):
         yield risk(
             setup,
@@ -338,15 +288,16 @@ def _of_transactions(setup: Setup) -> Iterator[Risk]:
             (),
             f"transactions cannot begin: __transaction_state has {replicas.value} replicas, of "
             f"which {least.value} must be in sync"
-            + (f", and the number of brokers is {brokers.value}" if few and brokers else ""),
+            + (f", and the number of brokers is {few}" if few else ""),
             certain=True,
-            decided_by=[
-                decision(_TRANSACTIONS, replicas, brokers.value if few and brokers else least.value)
-            ],
+            decided_by=[decision(_TRANSACTIONS, replicas, few or least.value)],
         )
         return
     for stop in _stops(of_log, Effect.WRITES_STOP):
-        if any(covers(one.failures, stop.failures) for one in _stops_of(setup)):
+        if any(
+            covers(one.failures, stop.failures)
+            for one in _stops(setup.partition, Effect.WRITES_STOP)
+        ):
             continue
         yield risk(
             setup,
@@ -354,13 +305,9 @@ def _of_transactions(setup: Setup) -> Iterator[Risk]:
             stop.failures,
             f"transactions stop: of the {replicas.value} replicas of __transaction_state "
             f"{least.value} must be in sync",
-            at_risk="nothing that was acked",
+            at_risk=_NOTHING,
             trace=stop.trace,
             decided_by=[
                 decision(_TRANSACTIONS, replicas, int(replicas.value) + 1, "one more copy")
             ],
         )
-
-
-def _stops_of(setup: Setup) -> tuple[_Stop, ...]:
-    return _stops(setup.partition, Effect.WRITES_STOP)

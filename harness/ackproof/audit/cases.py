@@ -24,6 +24,7 @@ def _cases() -> dict[str, Any]:
     return cases
 
 
+@cache
 def runs_of(case: str, effect: Effect, kafka: str) -> Runs | None:
     """Return the stored runs of a case, of the version nearest to `kafka`, and their effect.
 

@@ -80,28 +80,20 @@ def _waits(configuration: Configuration) -> bool:
 def _remedies(setup: Setup, effect: Effect) -> Iterator[Decision]:
     partition = setup.partition
     if partition.profile.transactions:
-        yield decision(
-            _IDEMPOTENCE,
-            of_producer(setup, _IDEMPOTENCE, "false"),
-            "true",
-            ""
-            if partition.acks == "all"
-            else "needs acks=all: a send waits for the in-sync replicas",
-        )
+        given = of_producer(setup, _IDEMPOTENCE, "false")
+        cost = "needs acks=all: a send waits for the in-sync replicas"
+        yield decision(_IDEMPOTENCE, given, "true", "" if partition.acks == "all" else cost)
     if effect is Effect.REORDERED:
-        yield decision(
-            _IN_FLIGHT,
-            of_producer(setup, _IN_FLIGHT, partition.max_in_flight),
-            1,
-            "less throughput: each request waits for the response to the one before",
-        )
+        yield _one_in_flight(setup)
     else:
-        yield decision(
-            _RETRIES,
-            of_producer(setup, _RETRIES, partition.retries),
-            0,
-            "each failed send is left to the application",
-        )
+        given = of_producer(setup, _RETRIES, partition.retries)
+        yield decision(_RETRIES, given, 0, "each failed send is left to the application")
+
+
+def _one_in_flight(setup: Setup) -> Decision:
+    given = of_producer(setup, _IN_FLIGHT, setup.partition.max_in_flight)
+    cost = "less throughput: each request waits for the response to the one before"
+    return decision(_IN_FLIGHT, given, 1, cost)
 
 
 def _of_late_ends(setup: Setup) -> Iterator[Risk]:
@@ -208,10 +200,7 @@ def _of_crashes(setup: Setup) -> Iterator[Risk]:
                 ],
                 decided_by=[
                     decision(
-                        _ISOLATION,
-                        given,
-                        _COMMITTED,
-                        "records are read after their transaction",
+                        _ISOLATION, given, _COMMITTED, "records are read after their transaction"
                     )
                 ],
             )
@@ -225,11 +214,7 @@ def _of_new_epochs(setup: Setup) -> Iterator[Risk]:
     in flight first, and keeps its epoch until then (`TransactionManager.maybeResolveSequences`).
     """
     producer, partition = setup.producer, setup.partition
-    if (
-        producer is None
-        or producer.library != "librdkafka"
-        or _TRANSACTIONAL in (producer.settings)
-    ):
+    if producer is None or producer.library != "librdkafka" or _TRANSACTIONAL in producer.settings:
         return
     timeout = of_producer(setup, "delivery.timeout.ms", int(partition.delivery_timeout_s * 1000))
     yield risk(
@@ -272,12 +257,5 @@ def _of_new_epochs(setup: Setup) -> Iterator[Risk]:
                 "The producer begins a new epoch for all partitions, and sends again a batch that "
                 "another leader has written and not acked.",
             ],
-            decided_by=[
-                decision(
-                    _IN_FLIGHT,
-                    of_producer(setup, _IN_FLIGHT, partition.max_in_flight),
-                    1,
-                    "less throughput: each request waits for the response to the one before",
-                )
-            ],
+            decided_by=[_one_in_flight(setup)],
         )

@@ -7,7 +7,14 @@ from dataclasses import replace
 from functools import cache
 
 from ackproof.audit.answer import Decision, Effect, Failure, Failures, Risk
-from ackproof.audit.effective import commits_itself, of_broker, of_consumer, of_internal
+from ackproof.audit.effective import (
+    OFFSETS,
+    commits_itself,
+    of_broker,
+    of_consumer,
+    of_internal,
+    offsets_replicas,
+)
 from ackproof.audit.risk import decision, risk
 from ackproof.audit.risks import found_sets
 from ackproof.audit.setup import Setup
@@ -21,7 +28,6 @@ from ackproof_model.consumer_groups import CommitMode, OffsetBudgets, OffsetMode
 
 _AUTO = "enable.auto.commit"
 _RESET = "auto.offset.reset"
-_OFFSETS = "offsets.topic.replication.factor"
 _USUAL_REPLICAS = 3
 _EXPIRY = "offsets.retention.minutes"
 _A_WEEK = 7 * 24 * 60
@@ -219,10 +225,14 @@ def _of_lost_offsets(setup: Setup) -> Iterator[Risk]:
     topic itself with acks=all. If no file states the version, two failures count for each, so that
     no version looks better than another.
     """
-    replicas = of_broker(setup, _OFFSETS)
-    offsets = _offsets_partition(setup, replicas)
-    if offsets is None:
-        return
+    for replicas, assumed in offsets_replicas(setup):
+        if offsets := _offsets_partition(setup, replicas):
+            yield from _of_offsets_partition(setup, offsets, replicas, assumed)
+
+
+def _of_offsets_partition(
+    setup: Setup, offsets: Setup, replicas: Given, assumed: Mapping[str, str]
+) -> Iterator[Risk]:
     topic = replace(setup, partition=replace(setup.partition, acks="all"))
     known = [_failures(loss) for loss in found_sets(topic).losing]
     lost = [_failures(loss) for loss in found_sets(offsets).losing]
@@ -250,7 +260,7 @@ def _of_lost_offsets(setup: Setup) -> Iterator[Risk]:
                 effect,
                 failures,
                 f"the offsets topic loses committed offsets, and groups {then}",
-                when=when,
+                when={**when, **assumed},
                 case="B27",
                 at_risk="everything that the groups of that broker committed",
                 trace=[
@@ -265,7 +275,7 @@ def _of_lost_offsets(setup: Setup) -> Iterator[Risk]:
 def _offsets_remedy(setup: Setup, replicas: Given) -> Decision:
     if int(replicas.value) < _USUAL_REPLICAS:
         cost = "needs three brokers; counts only before the first group commits"
-        return decision(_OFFSETS, replicas, _USUAL_REPLICAS, cost)
+        return decision(OFFSETS, replicas, _USUAL_REPLICAS, cost)
     cost = "of __consumer_offsets: groups cannot commit while only one replica is in sync"
     return decision(MINIMUM, _of_offsets_topic(setup, MINIMUM), 2, cost)
 

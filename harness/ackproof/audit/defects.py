@@ -114,6 +114,8 @@ def _of_librdkafka(setup: Setup) -> Iterator[Risk]:
 
 def survived(survives: Iterable[Failures], lost: Collection[Failures]) -> tuple[Failures, ...]:
     """Return the largest sets of failures within `survives` that contain none of `lost`."""
+    if not lost:
+        return tuple(survives)
     kept: dict[Failures, None] = {}
     left = list(survives)
     while left:

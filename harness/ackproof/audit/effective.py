@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ackproof.audit.setup import Setup
-from ackproof.audit.setups import REPLICAS
+from ackproof.audit.setups import MINIMUM, REPLICAS
 from ackproof.own_config.configuration import Client, Given, Settings
 from ackproof.scenario.librdkafka import ALIASES
 from ackproof_model.configuration import Profile
@@ -50,10 +50,25 @@ def of_broker(setup: Setup, key: str) -> Given:
     name, of_topic = _OF_TOPICS.get(key, ("", ""))
     if name and (given := of_internal(setup, name, of_topic)):
         return given
-    if given := setup.own.broker.get(key):
+    if (given := setup.own.broker.get(key)) and given.value:
         return given
+    if key in setup.when:
+        return Given(setup.when[key], NOT_STATED)
     version = setup.partition.kafka_version
     return Given(_broker_default(key, version), f"default of Kafka {version}")
+
+
+OFFSETS = "offsets.topic.replication.factor"
+
+
+def offsets_replicas(setup: Setup) -> list[tuple[Given, dict[str, str]]]:
+    """Return the replicas of the offsets topic, with what is assumed if no file states it."""
+    given = of_broker(setup, OFFSETS)
+    if setup.own.defaults_hold or not given.source.startswith("default of"):
+        return [(given, {})]
+    few, usual = ((Given(one, NOT_STATED), {OFFSETS: one}) for one in ("1", given.value))
+    small = setup.own.brokers is not None and setup.own.brokers.value in "12"
+    return [few] if MINIMUM not in setup.when or small else [few, usual]
 
 
 #: Settings by which brokers create their own topics: afterwards the topic's own setting counts.

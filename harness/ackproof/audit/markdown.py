@@ -51,7 +51,7 @@ def _group(summary: Summary) -> Iterator[str]:
     for fact in summary.facts:
         yield f"{_cell(fact)}  "
     if summary.answer.unstated:
-        yield f"No file states {', '.join(summary.answer.unstated)}.  "
+        yield f"The files leave {', '.join(summary.answer.unstated)} open.  "
     yield ""
     yield from _row(("after", "", *summary.columns, "runs"))
     yield from _row(("---",) * (len(summary.columns) + 3))

@@ -67,13 +67,20 @@ class Space:
     def __init__(self, whens: Sequence[When]) -> None:
         self._whens = whens
         self.keys = list(dict.fromkeys(key for when in whens for key in when))
+        self._projected: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
         self._values = {key: self._along(key, range(len(whens))) for key in self.keys}
 
     def _along(self, key: str, points: Iterable[int]) -> list[str]:
         return list(dict.fromkeys(self._whens[at].get(key, "") for at in points))
 
-    def _point(self, at: int, keys: Sequence[str]) -> tuple[str, ...]:
-        return tuple(self._whens[at].get(key, "") for key in keys)
+    def _points(self, keys: Sequence[str]) -> list[tuple[str, ...]]:
+        """Return the values of each point in these keys."""
+        known = tuple(keys)
+        if known not in self._projected:
+            self._projected[known] = [
+                tuple(when.get(key, "") for key in keys) for when in self._whens
+            ]
+        return self._projected[known]
 
     def boxes(self, holds: Iterable[int]) -> Iterator[tuple[list[int], dict[str, str]]]:
         """Yield boxes of points that cover `holds`, each with its values."""
@@ -81,7 +88,7 @@ class Space:
         keys = self._relevant(inside)
         boxes: dict[tuple[frozenset[str], ...], list[int]] = defaultdict(list)
         for at in sorted(inside):
-            boxes[tuple(frozenset([value]) for value in self._point(at, keys))].append(at)
+            boxes[tuple(frozenset([value]) for value in self._points(keys)[at])].append(at)
         for number in range(len(keys)):
             boxes = _joined(boxes, number)
         for box, points in boxes.items():
@@ -94,8 +101,8 @@ class Space:
         for key in self.keys:
             without = [one for one in keys if one != key]
             sides: dict[tuple[str, ...], set[bool]] = defaultdict(set)
-            for at in range(len(self._whens)):
-                sides[self._point(at, without)].add(at in inside)
+            for at, point in enumerate(self._points(without)):
+                sides[point].add(at in inside)
             if all(len(side) == 1 for side in sides.values()):
                 keys = without
         return keys

@@ -124,6 +124,8 @@ def _text(source: str, own: OwnConfig, setup: Setup) -> str:
     yaml = YAML()
     document = yaml.load(text)
     document.pop("skip", None)
+    if setup.partition.idempotence:  # after a loss the leader lacks the batches before the next one
+        document["workload"].setdefault("may_stop_for", ["OUT_OF_ORDER_SEQUENCE_NUMBER"])
     written = StringIO()
     yaml.dump(document, written)
     return written.getvalue()

@@ -27,6 +27,8 @@ def risks(setup: Setup) -> Iterator[Risk]:
         **inherited({key: given.value for key, given in setup.own.broker.items()}),
         **{key: given.value for key, given in setup.topic.settings.items()},
     }
+    if not setup.defaults_hold:  # files that were not given may have retention
+        settings = {"retention.ms": -1, **settings}
     for key in _KEYS:
         settings.setdefault(key, of_topic(setup, key).value)
     forever = Records(lasts_s=math.inf, misdated_s=math.inf, misdated_by="producers set them")

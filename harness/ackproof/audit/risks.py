@@ -6,7 +6,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 
+from ackproof.audit import cases
 from ackproof.audit.answer import Effect, Failure, Failures, Risk
+from ackproof.audit.risk import risk
 from ackproof.audit.setup import Setup
 from ackproof.audit.setups import LAST_ZOOKEEPER_RULES
 from ackproof.audit.words import phrase
@@ -75,7 +77,9 @@ def question_of(setup: Setup) -> Question:
         acks="all" if partition.acks == "all" else "1",
         replicas=partition.replication_factor,
         min_insync_replicas=min(partition.min_insync_replicas, partition.replication_factor),
-        unclean=Profile.of(version).elects_uncleanly(partition.unclean_leader_election),
+        # A sole replica is elected in any case.
+        unclean=partition.replication_factor > 1
+        and Profile.of(version).elects_uncleanly(partition.unclean_leader_election),
     )
 
 
@@ -86,24 +90,20 @@ def _failures(names: Iterable[str]) -> Failures:
 def _risk(setup: Setup, loss: Loss) -> Risk:
     failures = _failures(loss.failures)
     verb = "are lost" if loss.certain else "may be lost"
-    return Risk(
-        effect=Effect.LOST,
-        likelihood="certain" if loss.certain else "possible",
-        failures=failures,
-        when=setup.when,
-        text=f"{phrase(failures, setup.partition.replication_factor)}: acked records {verb}",
-    )
+    text = f"{phrase(failures, setup.partition.replication_factor)}: acked records {verb}"
+    case = cases.loss(setup, failures)
+    return risk(setup, Effect.LOST, failures, text, certain=loss.certain, case=case)
 
 
-def told(setup: Setup, risk: Risk) -> Risk:
+def told(setup: Setup, known: Risk) -> Risk:
     """Return a loss of this setup with its trace, and with the records that are at risk."""
-    loss = next(one for one in found_sets(setup).losing if _failures(one.failures) == risk.failures)
+    failures = known.failures
+    loss = next(one for one in found_sets(setup).losing if _failures(one.failures) == failures)
     if loss.found is None:
-        return replace(risk, trace=tuple(_argument(setup, loss)), at_risk=_at_risk(loss))
-    disks = risk.failures.count(Failure.DISK_REPLACED)
-    way = _story(question_of(setup), loss.found, disks)
-    text = f"{risk.text}: {way.at_risk}"
-    return replace(risk, trace=way.sentences, at_risk=way.at_risk, text=text)
+        return replace(known, trace=tuple(_argument(setup, loss)), at_risk=loss.at_risk)
+    way = _story(question_of(setup), loss.found, failures.count(Failure.DISK_REPLACED))
+    text = f"{known.text}: {way.at_risk}"
+    return replace(known, trace=way.sentences, at_risk=way.at_risk, text=text)
 
 
 @cache
@@ -124,7 +124,3 @@ def _argument(setup: Setup, loss: Loss) -> Iterator[str]:
         yield f"All {replicas} replicas have the acked records, in part only in memory."
     yield f"{phrase(_failures(loss.failures), replicas).capitalize()}: {loss.reason}."
     yield "The leader that is elected afterwards lacks these records: they are lost."
-
-
-def _at_risk(loss: Loss) -> str:
-    return loss.at_risk

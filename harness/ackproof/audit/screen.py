@@ -83,7 +83,7 @@ def _print_summary(console: Console, audit: Audit, summary: Summary, files: list
         _item(console, "  ", text, style="dim")
     if summary.answer.unstated:
         names = ", ".join(summary.answer.unstated)
-        _item(console, "  ", f"No file states {names}: the answers are for each value.")
+        _item(console, "  ", f"The files leave {names} open: the answers are for each value.")
     if summary.rows:
         for table in _tables(summary, console.width):
             console.print()

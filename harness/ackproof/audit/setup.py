@@ -18,6 +18,7 @@ class Setup:
     assumed ones are left out. topic_settings: the topic's own settings, and the effective
     min.insync.replicas and unclean.leader.election.enable. racks: the number of racks over which
     replicas are spread, 0 if there are none. flushes_every_record: a log is flushed before the ack.
+    defaults_hold: whether what the topic and the brokers leave out has Kafka's default.
     refusal: why the producer's library refuses its settings; '' if it does not.
     """
 
@@ -34,4 +35,5 @@ class Setup:
     combined: bool = False
     racks: int = 0
     flushes_every_record: bool = False
+    defaults_hold: bool = True
     refusal: str = ""

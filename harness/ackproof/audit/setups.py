@@ -40,8 +40,8 @@ _DEFAULT_REPLICAS = "default.replication.factor"
 _FLUSHES = ("flush.messages", "log.flush.interval.messages")
 _LAG_TIME = "replica.lag.time.max.ms"
 _SESSIONS = {True: "zookeeper.session.timeout.ms", False: "broker.session.timeout.ms"}
-#: Replication factors of a topic whose replication factor nobody states.
-_USUAL_REPLICAS = (1, 2, 3)
+#: Values of a replication factor, and of min.insync.replicas, that nobody states.
+_USUAL_REPLICAS, _USUAL_MINIMA = (1, 2, 3), (1, 2)
 
 #: The sets of rules by which records are lost or clients behave differently: the first and the last
 #: of the versions ('' for all later ones), and the version whose rules stand for them.
@@ -70,18 +70,15 @@ LAST_ZOOKEEPER_RULES = "3.2.3"
 _CLIENTS = (("before 3.0", "2.8.2"), ("3.0 or later", "3.9.1"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Version:
-    release: str
-    source: Given | None
-    when: Mapping[str, str]
+_Version = tuple[str, Mapping[str, str]]
+"""A release, and `Setup.when`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Producer:
     """The effective settings of a producer.
 
-    refusal: why its library refuses them. library: that which is assumed; '' if a file shows it.
+    refusal: why its library refuses them. client: with the library and acks that are assumed.
     """
 
     acks: AcksValue
@@ -92,7 +89,7 @@ class _Producer:
     settings: Mapping[str, Given]
     when: Mapping[str, str]
     refusal: str = ""
-    library: str = ""
+    client: Client | None = None
 
 
 def setups(own: OwnConfig, *, topic: str = "") -> Iterator[tuple[Setup, ...]]:
@@ -120,28 +117,26 @@ def hidden(topic: Topic) -> bool:
 def _of(
     own: OwnConfig, topic: Topic, producer: Client | None, versions: Sequence[_Version]
 ) -> Iterator[Setup]:
-    replicas = tuple(_replicas(own, topic))
-    for version in versions:
-        kafka = version.release
-        zookeeper = _zookeeper(own, kafka)
-        minima = tuple(_minima(own, topic, kafka))
-        writing = tuple(_producers(producer, kafka))
-        for factor, minimum, writes, racks in product(replicas, minima, writing, _racks(own)):
-            unclean = _effective(own, topic, UNCLEAN, str(Profile.of(kafka).unclean_by_default))
-            flushed = _flushed(own, topic)
+    flushed = _flushed(own, topic)
+    for (kafka, of_version), factor in product(versions, tuple(_replicas(own, topic))):
+        combinations = product(
+            tuple(_minima(own, topic, kafka, factor[0])),
+            tuple(_unclean(own, topic, kafka)),
+            tuple(_producers(producer, kafka)),
+            _racks(own),
+        )
+        for minimum, unclean, writes, racks in combinations:
             stated = {
                 REPLICAS: factor[1],
                 MINIMUM: minimum[1],
-                UNCLEAN: Given(unclean.value.lower(), _named(unclean.source, kafka)),
+                UNCLEAN: unclean[1],
                 **({_FLUSHES[1]: flushed} if flushed else {}),
                 **writes.settings,
             }
             yield Setup(
                 own=own,
                 topic=topic,
-                producer=replace(producer, library=writes.library)
-                if producer and writes.library
-                else producer,
+                producer=writes.client or producer,
                 consumers=own.consumers,
                 partition=_configuration(
                     own,
@@ -149,20 +144,28 @@ def _of(
                     writes,
                     replicas=factor[0],
                     minimum=minimum[0],
-                    unclean=stated[UNCLEAN].value == "true",
+                    unclean=unclean[0] == 1,
                 ),
-                when={**version.when, **factor[2], **minimum[2], **writes.when, **racks[2]},
+                when={
+                    **of_version,
+                    **factor[2],
+                    **minimum[2],
+                    **unclean[2],
+                    **writes.when,
+                    **racks[2],
+                },
                 settings={key: one for key, one in stated.items() if one.source},
                 topic_settings={
                     **{key: given.value for key, given in topic.settings.items()},
                     MINIMUM: str(minimum[0]),
-                    UNCLEAN: stated[UNCLEAN].value,
+                    UNCLEAN: unclean[1].value,
                 },
-                zookeeper=zookeeper,
+                zookeeper=_zookeeper(own, kafka),
                 controllers=_whole(own.controllers, 0),
                 combined=_whole(own.combined, 0) > 0,
                 racks=racks[0],
                 flushes_every_record=flushed is not None and flushed.value.strip() == "1",
+                defaults_hold=_defaults_hold(own, topic),
                 refusal=writes.refusal,
             )
 
@@ -221,13 +224,20 @@ def _seconds(given: Given | None) -> float | None:
     return milliseconds / 1000 if milliseconds else None
 
 
-def _named(source: str, kafka: str) -> str:
-    return source or f"default of Kafka {kafka}"
+def _defaults_hold(own: OwnConfig, topic: Topic) -> bool:
+    return own.defaults_hold or topic.in_force
 
 
-def _effective(own: OwnConfig, topic: Topic, key: str, default: str) -> Given:
-    """Return a setting by Kafka's precedence; a default has no source."""
-    return topic.settings.get(key) or own.broker.get(key) or Given(default.lower(), "")
+def _effective(
+    own: OwnConfig, topic: Topic, key: str, default: Given, *, of_controllers: bool = False
+) -> Given | None:
+    """Return a setting by Kafka's precedence; None if files that were not given may have it.
+
+    of_controllers: if files describe controllers, their value counts and not that of brokers.
+    """
+    of_nodes = own.controller if of_controllers and own.controller else own.broker
+    stated = topic.settings.get(key) or of_nodes.get(key)
+    return stated or (default if _defaults_hold(own, topic) else None)
 
 
 def _flushed(own: OwnConfig, topic: Topic) -> Given | None:
@@ -248,6 +258,9 @@ def _replicas(own: OwnConfig, topic: Topic) -> Iterator[_Assumed]:
         yield number, given, {}
         return
     most = _whole(own.brokers, max(_USUAL_REPLICAS))
+    if most == 1 and own.brokers:
+        yield 1, own.brokers, {}  # one broker has one replica of each topic
+        return
     for number in _USUAL_REPLICAS:
         if number <= most:
             yield number, Given(str(number), ""), {REPLICAS: str(number)}
@@ -264,27 +277,41 @@ def _racks(own: OwnConfig) -> Sequence[_Assumed]:
     return [(len(values), Given(str(len(values)), ""), {})]
 
 
-def _minima(own: OwnConfig, topic: Topic, kafka: str) -> Iterator[_Assumed]:
+def _minima(own: OwnConfig, topic: Topic, kafka: str, replicas: int) -> Iterator[_Assumed]:
     """Yield min.insync.replicas.
 
     With eligible leader replicas (KIP-966) a cluster takes its value from its controllers' files.
     So a file of a node that is a broker only does not decide, unless a running broker answered.
     """
     default = Given("1", f"default of Kafka {kafka}")
-    given = topic.settings.get(MINIMUM) or own.broker.get(MINIMUM) or default
+    roles = own.broker.get("process.roles")
+    elr = Profile.of(kafka).elr and not own.in_force and MINIMUM not in topic.settings
+    brokers_only = elr and roles is not None and "controller" not in roles.value
+    given = _effective(own, topic, MINIMUM, default, of_controllers=brokers_only)
     number = _whole(given, 0)
     if not number:
-        for one in (1, 2):
-            yield one, Given(str(one), ""), {MINIMUM: str(one)}
-        return
-    roles = own.broker.get("process.roles")
-    brokers_only = roles is not None and "controller" not in roles.value
-    elr = Profile.of(kafka).elr and not own.in_force and MINIMUM not in topic.settings
-    if number == 1 or not (elr and brokers_only):
-        yield number, given, {}
-        return
-    for one in (1, number):
-        yield one, given if one == number else Given("1", ""), {MINIMUM: str(one)}
+        for one in _USUAL_MINIMA:
+            if one <= replicas:
+                yield one, Given(str(one), ""), {MINIMUM: str(one)}
+    elif number == 1 or own.controller or not brokers_only:
+        yield number, given or default, {}
+    else:
+        for one in (1, number):
+            stated = given if given and one == number else Given("1", "")
+            yield one, stated, {MINIMUM: str(one)}
+
+
+def _unclean(own: OwnConfig, topic: Topic, kafka: str) -> Iterator[_Assumed]:
+    """Yield 1 where unclean elections are enabled, else 0. With KRaft controllers' value counts."""
+    default = Given(str(Profile.of(kafka).unclean_by_default).lower(), f"default of Kafka {kafka}")
+    kraft = not own.in_force and not _zookeeper(own, kafka)
+    given = _effective(own, topic, UNCLEAN, default, of_controllers=kraft)
+    if given is None or not given.value:
+        for value in ("false", "true"):
+            yield value == "true", Given(value, ""), {UNCLEAN: value}
+    else:
+        value = given.value.lower()
+        yield value == "true", Given(value, given.source), {}
 
 
 def _versions(own: OwnConfig) -> Iterator[_Version]:
@@ -295,11 +322,11 @@ def _versions(own: OwnConfig) -> Iterator[_Version]:
             numbers(release), Profile.of(release)
         except ValueError as error:
             raise ScenarioError(f"{own.kafka.source}: {error}") from None
-        yield _Version(release=release, source=own.kafka, when={})
+        yield release, {}
         return
     for since, until, release in _possible(own):
         label = since if since == until else f"{since} to {until}" if until else f"{since} or later"
-        yield _Version(release=release, source=None, when={KAFKA: label})
+        yield release, {KAFKA: label}
 
 
 def _mode(own: OwnConfig) -> str:
@@ -356,8 +383,11 @@ def _producers(producer: Client | None, kafka: str) -> Iterator[_Producer]:
             )
     elif not producer.library:
         for library in ("java", "librdkafka"):
-            for writes in _producers(replace(producer, library=library), kafka):
-                yield replace(writes, library=library, when={**writes.when, LIBRARY: library})
+            yield from _assuming(replace(producer, library=library), kafka, {LIBRARY: library})
+    elif name := next((key for key, given in producer.settings.items() if not given.value), ""):
+        for acks in ("0", "1", "all"):
+            settings = {**producer.settings, name: Given(acks, "")}
+            yield from _assuming(replace(producer, settings=settings), kafka, {ACKS: acks})
     elif producer.library == "librdkafka":
         yield _librdkafka(producer)
     elif producer.version is not None:
@@ -368,6 +398,11 @@ def _producers(producer: Client | None, kafka: str) -> Iterator[_Producer]:
             yield _java(producer, _CLIENTS[-1][1], {})
         else:
             yield from (old, new)
+
+
+def _assuming(client: Client, kafka: str, when: Mapping[str, str]) -> Iterator[_Producer]:
+    for writes in _producers(client, kafka):
+        yield replace(writes, client=writes.client or client, when={**writes.when, **when})
 
 
 _UNLIMITED = 2147483647

@@ -66,10 +66,15 @@ class Summary:
         return f"How, in the fewest steps{f' ({about})' if about else ''}"
 
 
+#: The worst first.
+_VERDICTS = ("YES", "DEPENDS", "NOT DECIDED", "NO")
+
+
 def summaries(audit: Audit) -> list[Summary]:
     """Return a summary for each group of alike answers, the worst first."""
     ordered = sorted(_groups(audit), key=lambda group: _severity(group[0]), reverse=True)
-    return [_summary(group) for group in ordered]
+    found = [_summary(group) for group in ordered]
+    return sorted(found, key=lambda one: _VERDICTS.index(one.verdict))
 
 
 def _groups(audit: Audit) -> list[list[Answer]]:
@@ -209,13 +214,23 @@ def _verdict(answer: Answer, lost: Sequence[Risk]) -> tuple[str, str]:
     if always:
         ways = f"in {spelled(len(always))} way{'s' if len(always) > 1 else ''}"
         return "YES", f"{ways}, and in {len(others)} more that depend on {keys}" if others else ways
+    if lost and _loses_always(answer):
+        return "YES", f"in ways that depend on {keys}"
     if lost:
-        return "DEPENDS", f"on {keys}, which no file states"
+        return "DEPENDS", f"on {keys}, which the files leave open"
     if answer.undecided:
         return "NOT DECIDED", f"the search did not end for {phrase(answer.undecided[0])}"
     if any(risk.effect is Effect.REFUSED and not risk.when for risk in answer.risks):
         return "NO", "nothing is acknowledged, because the configuration is refused"
     return "NO", "not by any failures that were looked at"
+
+
+def _loses_always(answer: Answer) -> bool:
+    """Whether something is lost under each value that the files leave open."""
+    accepted = any(risk.accepted for risk in answer.risks)
+    return not accepted and all(
+        any(risk.effect is Effect.LOST for risk in one.risks) for one in answer.assumed
+    )
 
 
 def _origin(source: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from ackproof.audit import merging
 from ackproof.audit.answer import Answer, Assumed, Effect, Failure, Failures, Risk
@@ -96,7 +97,7 @@ def _marked(cell: str, marks: Mapping[str, str]) -> str:
     return f"{word} ({marks[condition]})" if condition else word
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class _Column:
     """The answers under some assumptions: all of today, those of one value, or after changes.
 
@@ -106,6 +107,10 @@ class _Column:
     head: str
     assumed: tuple[Assumed, ...]
     value: str = ""
+
+    @cached_property
+    def _space(self) -> merging.Space:
+        return merging.Space([one.when for one in self.assumed])
 
     def word(
         self, effect: Effect, failures: Failures | None, *, none: str, case: str | None = None
@@ -128,8 +133,7 @@ class _Column:
         if not having:
             return none
         word = _WORDS[effect][all(having.values())]
-        space = merging.Space([one.when for one in self.assumed])
-        held = [condition(when) for _, when in space.boxes(having)]
+        held = [condition(when) for _, when in self._space.boxes(having)]
         if not all(held):
             return word
         return f"{word} {' or '.join(held)}"

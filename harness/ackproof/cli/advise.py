@@ -44,12 +44,6 @@ OneMoreFailure = Annotated[
 ]
 
 
-Html = Annotated[
-    Path | None,
-    typer.Option("--html", metavar="FILE", help="A page.", show_default=False),
-]
-
-
 @app.command("start")
 def start(
     disks: advise_input.MaybeDisks = None,
@@ -57,13 +51,14 @@ def start(
     kafka: advise_input.Kafka,
     from_cluster: advise_input.FromCluster = "",
     client_config: own_files.ClientConfig = None,
+    described: advise_input.Described = None,
     acks: advise_input.ProducerAcks = "",
     power_lost: advise_input.PowerLost = "",
     server: advise_input.Server = None,
     dump: advise_input.Dump = None,
     fail_on: FailOn = "none",
     one_more_failure: OneMoreFailure = False,
-    html: Html = None,
+    html: advise_input.Html = None,
     as_json: Json = False,
 ) -> None:
     """Say which brokers to start, in which order, and what is lost otherwise.
@@ -80,6 +75,7 @@ def start(
         kafka=kafka,
         from_cluster=from_cluster,
         client_config=client_config,
+        described=described,
         acks=acks,
         power_lost=power_lost,
         server=server,
@@ -113,13 +109,14 @@ def what_if(
     kafka: advise_input.Kafka,
     from_cluster: advise_input.FromCluster = "",
     client_config: own_files.ClientConfig = None,
+    described: advise_input.Described = None,
     acks: advise_input.ProducerAcks = "",
     power_lost: advise_input.PowerLost = "",
     server: advise_input.Server = None,
     dump: advise_input.Dump = None,
     fail_on: FailOn = "none",
     one_more_failure: OneMoreFailure = False,
-    html: Html = None,
+    html: advise_input.Html = None,
     as_json: Json = False,
 ) -> None:
     """Say what your own steps do, such as a replaced disk; nothing is run.
@@ -135,6 +132,7 @@ def what_if(
         kafka=kafka,
         from_cluster=from_cluster,
         client_config=client_config,
+        described=described,
         acks=acks,
         power_lost=power_lost,
         server=server,
@@ -165,7 +163,6 @@ def _answer(
     from ackproof.advise import document, screen
     from ackproof.advise.alternatives import check_brokers, if_one_more_fails
     from ackproof.report.html import write_advice_page
-    from ackproof.runs.directory import disk_errors
 
     if fail_on not in ("possible", "certain", "none"):
         raise ScenarioError(f"--fail-on {fail_on} is not one of possible, certain, none")
@@ -186,8 +183,7 @@ def _answer(
         except ValueError as error:  # such as a move to a broker that has a replica
             raise ScenarioError(f"these steps cannot be judged: {error}") from error
     if html:
-        with disk_errors(html):
-            write_advice_page(html, cluster, by_acks)
+        write_advice_page(html, cluster, by_acks)
     if as_json:
         print_json(document.of_advice(cluster, by_acks, failures))
     else:
@@ -232,7 +228,7 @@ def restart(
     broker while producers write. Exit codes: 0 it may, 1 not by --fail-on, 2 bad input. Example:
     [bold]ackproof advise restart 2 --from-cluster localhost:9092 --kafka 4.1.2[/]
     """
-    from ackproof.advise import document, live, rolling, screen
+    from ackproof.advise import document, rolling, screen
     from ackproof.advise.bundle import read_evidence
 
     wanted = advise_input.wanted(acks)
@@ -242,9 +238,7 @@ def restart(
     if bool(from_cluster) == (bundle is not None):
         raise ScenarioError("name a running cluster with --from-cluster, or a bundle of one")
     cluster = (
-        read_evidence([bundle]).live
-        if bundle
-        else live.ask(from_cluster, advise_input.client(client_config))
+        read_evidence([bundle]).live if bundle else advise_input.ask(from_cluster, client_config)
     )
     if cluster is None:
         raise ScenarioError(

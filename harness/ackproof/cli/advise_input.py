@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from ackproof.advise.bundle import Evidence
     from ackproof.advise.dead_cluster import ClusterState
+    from ackproof.advise.live import LiveCluster
     from ackproof_model.configuration import Acks
 
 ACKS: tuple[Acks, ...] = ("all", "1")
@@ -62,6 +63,16 @@ FromCluster = Annotated[
         help="Bootstrap servers of the running cluster. It is only read.",
     ),
 ]
+Described = Annotated[
+    Path | None,
+    typer.Option(
+        "--described",
+        metavar="FILE",
+        help="Beside --from-cluster: the output of `kafka-topics.sh --describe` of Kafka 4, which "
+        "has the eligible leader replicas of partitions without a leader.",
+        show_default=False,
+    ),
+]
 Server = Annotated[
     Path | None,
     typer.Option(
@@ -99,6 +110,12 @@ Logs = Annotated[
 ]
 
 
+Html = Annotated[
+    Path | None,
+    typer.Option("--html", metavar="FILE", help="A page.", show_default=False),
+]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
     """The options of a command that judges steps."""
@@ -107,6 +124,7 @@ class Question:
     kafka: str
     from_cluster: str
     client_config: Path | None
+    described: Path | None
     acks: str
     power_lost: str
     server: Path | None
@@ -123,10 +141,12 @@ class Question:
             raise ScenarioError(
                 "name log directories or bundles, or a running cluster with --from-cluster"
             )
+        if self.described and not self.from_cluster:
+            raise ScenarioError("--described is read beside --from-cluster only")
         bundles = [path for path in self.disks if path.is_file()]
         read = read_evidence(bundles)
         running = (
-            live.ask(self.from_cluster, client(self.client_config))
+            ask(self.from_cluster, self.client_config, self.described)
             if self.from_cluster
             else read.live
         )
@@ -183,10 +203,15 @@ def evidence(
         found.logs[broker] = [*found.logs.get(broker, ()), *dead_cluster.log_lines(path)]
     if dump:
         found.dump = dead_cluster.read_text(dump)
+        if "payload: " not in found.dump:
+            raise ScenarioError(
+                f"{dump} has no record of a metadata log",
+                hint="Name the output of kafka-dump-log --cluster-metadata-decoder.",
+            )
         return found
     try:
-        if not found.dump or any(node.metadata for node in found.nodes.values()):
-            found.dump = dead_cluster.dump_of(found.nodes, kafka)
+        if not found.dump or any(n.metadata or n.zookeeper for n in found.nodes.values()):
+            found.add_dump(dead_cluster.dump_of(found.nodes, kafka))
     except (ScenarioError, EngineError) as error:
         if warnings is None:
             raise
@@ -202,10 +227,14 @@ def _log_of(text: str) -> tuple[int, Path]:
     return int(broker), Path(path)
 
 
-def client(config: Path | None) -> dict[str, str]:
+def ask(bootstrap: str, config: Path | None, described: Path | None = None) -> LiveCluster:
+    """Return the running cluster's metadata, with what Kafka's tool has described of it."""
+    from ackproof.advise import live
+    from ackproof.advise.dead_cluster import read_text
     from ackproof.own_config.reading import client_settings
 
-    return client_settings(config) if config else {}
+    cluster = live.ask(bootstrap, client_settings(config) if config else {})
+    return live.with_description(cluster, read_text(described)) if described else cluster
 
 
 def check_kafka(version: str) -> None:
@@ -232,7 +261,8 @@ def brokers(text: str, nodes: frozenset[int]) -> frozenset[int]:
             f"--power-lost {text} is not a list of broker ids, such as 1,3"
         ) from None
     if strangers := sorted(brokers - nodes):
+        given = sorted(one for one in nodes if one >= 0)  # ZooKeeper is no broker
         raise ScenarioError(
-            f"--power-lost names brokers {strangers}, whose disks are not given: {sorted(nodes)}"
+            f"--power-lost names brokers {strangers}, whose disks are not given: {given}"
         )
     return brokers

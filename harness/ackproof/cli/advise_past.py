@@ -38,6 +38,7 @@ def collect(
         ),
     ] = "",
     client_config: own_files.ClientConfig = None,
+    described: advise_input.Described = None,
     server: advise_input.Server = None,
     dump: advise_input.Dump = None,
     logs: advise_input.Logs = None,
@@ -45,11 +46,11 @@ def collect(
 ) -> None:
     """Write what the other commands read to one file: a bundle that can be judged elsewhere.
 
-    It has no contents of records, no credentials, and no settings but the two that are read. Run it
+    It has no contents of records, no credentials, and no settings but those that are read. Run it
     on each machine, and name all bundles to `advise start` or `advise outage`. Example:
     [bold]ackproof advise collect /var/lib/kafka --kafka 3.9.1 --out broker-1.json.gz[/]
     """
-    from ackproof.advise import bundle, live
+    from ackproof.advise import bundle
 
     advise_input.check_kafka(kafka)
     if not disks and not from_cluster:
@@ -59,7 +60,7 @@ def collect(
     warnings: list[str] = []
     evidence = advise_input.evidence(disks or [], kafka, server, dump, logs, warnings=warnings)
     if from_cluster:
-        evidence.live = live.ask(from_cluster, advise_input.client(client_config))
+        evidence.live = advise_input.ask(from_cluster, client_config, described)
     print_warnings(warnings)
     collected = bundle.document(evidence)
     size = bundle.write(collected, out)
@@ -92,6 +93,7 @@ def outage(
     logs: advise_input.Logs = None,
     power_lost: advise_input.PowerLost = "",
     dump: advise_input.Dump = None,
+    html: advise_input.Html = None,
     as_json: Json = False,
 ) -> None:
     """Say which acknowledged offsets a past outage took, and why: who led when, who truncated.
@@ -102,9 +104,11 @@ def outage(
     [bold]ackproof advise outage /snapshots/* --kafka 3.9.1 --log 1=server.log[/]
     """
     from ackproof.advise import acked as acked_sends
-    from ackproof.advise import document, screen
+    from ackproof.advise import document, outage_screen
     from ackproof.advise import outage as past_outage
     from ackproof.advise.dead_cluster import Settings
+    from ackproof.observation import clocks, metadata_log
+    from ackproof.report.html import write_outage_page
 
     advise_input.check_kafka(kafka)
     evidence = advise_input.evidence(disks, kafka, None, dump, logs)
@@ -116,15 +120,19 @@ def outage(
     )
     try:
         past = past_outage.outages(evidence.nodes, evidence.dump, evidence.events(), settings)
+        log = metadata_log.parse(evidence.dump)
+        print_warnings(clocks.of_log_lines(log, evidence.events()))
     except ValueError as error:
         raise ScenarioError(str(error)) from error
     if not past:
         raise ScenarioError("no partition can be judged: the metadata log has none")
     lookup = acked_sends.look_up(acked, past, evidence.nodes) if acked else None
+    if html:
+        write_outage_page(html, list(outage_screen.sections(past, lookup)))
     if as_json:
         print_json(document.of_outage(past, lookup))
     else:
-        screen.print_outages(stdout(), past, lookup)
+        outage_screen.print_outages(stdout(), past, lookup)
     judged = lookup.judged if lookup else ()
     gone = any(g.acks for place, one in past.items() if place not in judged for g in one.gone)
     if gone or (lookup and lookup.missing):

@@ -204,24 +204,11 @@ def _read(
     own = clusters[0]
     if from_cluster:
         from ackproof.own_config.reading import client_settings
-        from ackproof.own_config.running import ask
+        from ackproof.own_config.running import ask_beside
 
-        if own.describes_brokers or own.topics:
-            raise ScenarioError(
-                f"--from-cluster replaces files about brokers and topics, such as "
-                f"{own.read[0].file}: leave out one of them"
-            )
         client = client_settings(client_config) if client_config else {}
-        asked = ask(from_cluster, topic, client)
-        own = replace(
-            asked,
-            kafka=asked.kafka or own.kafka,
-            producers=own.producers,
-            consumers=own.consumers,
-            read=(*asked.read, *own.read),
-            refused=own.refused,
-            warnings=(*asked.warnings, *own.warnings),
-        )
+        asked = ask_beside(replace(own, kafka=None), from_cluster, topic, client)
+        own = replace(asked, kafka=asked.kafka or own.kafka)
         clusters = (own,)
     if not own.read:
         raise ScenarioError("\n".join(f"{one.file}: {one.reason}" for one in own.refused))

@@ -118,16 +118,10 @@ class OwnFiles:
             raise ScenarioError("--from-cluster needs the name of a topic: --topic NAME")
         own = read_options(self.files)
         if self.from_cluster:
-            if own.describes_brokers or own.topics:
-                raise ScenarioError(
-                    "--from-cluster replaces files about brokers and topics, such as "
-                    f"{own.read[0].file}: leave out one of them"
-                )
-            from ackproof.own_config.running import ask
+            from ackproof.own_config.running import ask_beside
 
             client = client_settings(self.client_config) if self.client_config else {}
-            asked = ask(self.from_cluster, self.topic, client)
-            return replace(asked, producers=own.producers, read=(*asked.read, *own.read))
+            return ask_beside(own, self.from_cluster, self.topic, client)
         return _of_topic(own, self.topic) if self.topic else own
 
 

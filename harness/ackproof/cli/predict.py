@@ -99,9 +99,13 @@ def predict(
         )
     else:
         from ackproof.report.console_tables import print_prediction
+        from ackproof_spark.warehouse.configuration import configuration_name
 
         for configured, record, violations in predictions:
-            name = configured.name or configured.scenario.name
+            name = configured.scenario.name
+            if configured.name:  # which may state a value that the user's own replaces
+                replaced = configured.overrides.document()
+                name = configuration_name(configured.name, {}, replaced)
             print_prediction(stdout(), name, record, violations, verbose=verbose)
     if any(violations for _, _, violations in predictions):
         raise typer.Exit(ExitCode.VIOLATED)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import io
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,7 +16,7 @@ from ackproof.cluster.container_node import ContainerNode
 from ackproof.cluster.fault_errors import raises_fault_errors
 from ackproof.cluster.node import KafkaNode
 from ackproof.cluster.state import ClusterState
-from ackproof.containers import commands, fake_clock
+from ackproof.containers import block_limits, commands, fake_clock
 from ackproof.containers.images import VOLUME_DIR
 from ackproof.errors import ClusterError
 from ackproof.observation.controllers_log import ControllersLog
@@ -32,6 +35,7 @@ from ackproof_faults.interfaces.cluster import (
     TopicPartition,
     Volumes,
 )
+from ackproof_spark.forensics.segments import batches
 
 PartitionSource = Callable[[], Mapping[TopicPartition, PartitionView]]
 
@@ -247,6 +251,35 @@ class BrokerVolumes(Volumes, Clocks):
 
     def read_file(self, broker: int, path: str) -> bytes:
         return self.cluster.nodes[broker].read_file(path)
+
+    def log_end(self, broker: int, topic: str, partition: int) -> int | None:
+        logs = " ".join(f"{one}/{topic}-{partition}/*.log" for one in self.log_directories(broker))
+        newest = f"file=$(ls {logs} 2> /dev/null | tail -n 1) && basename $file .log"
+        result = self.run(broker, f"{newest} && base64 -w 0 $file")
+        base, _, encoded = result.output.partition("\n")
+        if result.exit_status != 0 or not base.isdecimal():
+            return None
+        data = base64.b64decode(encoded)
+        found = deque(batches(io.BytesIO(data), size=len(data)), maxlen=1)
+        return found[0].last_offset + 1 if found else int(base)
+
+    def limit(self, node: int, rate: int | None, operations: int | None) -> None:
+        made = self.cluster.nodes[node]
+        result = commands.run_sidecar(
+            self.cluster.client,
+            self.cluster.sidecar,
+            block_limits.script(str(made.container.id), rate, operations),
+            run_id=self.cluster.run_id,
+            volumes={made.volume: {"bind": VOLUME_DIR, "mode": "rw"}, **block_limits.GROUPS},
+            network_mode="none",
+        )
+        if result.exit_status != 0:
+            raise ClusterError(
+                f"the disk of {made.name} cannot be limited: {result.output.strip()}"
+            )
+
+    def write_s(self, node: int, size: int) -> float:
+        return block_limits.write_s(self.cluster.nodes[node], size)
 
     def renew_identity(self, broker: int) -> None:
         if not self.cluster.topology.zookeeper:

@@ -63,6 +63,9 @@ class Preflight:
             self._kafka.poll(0.5)  # delivers the errors that caused this one
             raise self._connection_error(error.args[0]) from error
 
+    def cluster_id(self) -> str:
+        return self._kafka.list_topics(timeout=_ANSWER_S).cluster_id or ""
+
     def addresses(self) -> dict[int, str]:
         brokers = self._kafka.list_topics(timeout=_ANSWER_S).brokers.values()
         return {broker.id: f"{broker.host}:{broker.port}" for broker in brokers}

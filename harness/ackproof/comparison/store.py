@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from ackproof.errors import AckproofError, ScenarioError
 from ackproof.judgement.overview.safer import durability_of
@@ -65,6 +65,15 @@ class Measures(Record):
     ack_latency_at_most_ms: Latency | None = None
     times: Literal["measured", "at most", "unknown"] = "measured"
     safer: Safer | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_earlier_versions(cls, stored: dict[str, Any]) -> dict[str, Any]:
+        """Read `untimed`, which earlier versions wrote instead of `times`."""
+        if "untimed" not in stored:
+            return stored
+        times = "unknown" if stored["untimed"] else "measured"
+        return {"times": times, **{key: stored[key] for key in stored if key != "untimed"}}
 
     @property
     def counts(self) -> bool:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from statistics import fmean
 
+from ackproof import machine
 from ackproof.clients.fault_target import RunClients
 from ackproof.clients.supervisor import ClientSupervisor
 from ackproof.cluster.any_cluster import RunCluster
@@ -15,6 +17,10 @@ from ackproof_faults import FaultError, Schedule, ScheduleContext, SendCounts
 #: Seconds between two ticks of the schedule, and between two updates of the progress.
 _TICK_S = 0.01
 _SHOW_S = 0.2
+
+#: A machine cannot keep up if some process waits for a CPU in this share of the time, and a tick is
+#: late by this many seconds on average.
+_BUSY, _LATE_S = 0.8, 0.003
 
 
 def run_fault_phase(
@@ -49,8 +55,12 @@ def run_fault_phase(
     )
     run.schedule = schedule = Schedule(scenario.faults, context)
     try:
+        started, waited = time.monotonic(), machine.cpu_wait_s()
         with reporter.phase("producing under faults"):
-            _drive(schedule, clients, scenario.workload.tail, run, reporter)
+            late_s = _drive(schedule, clients, scenario.workload.tail, run, reporter)
+        share = (machine.cpu_wait_s() - waited) / (time.monotonic() - started)
+        if strained := too_busy(share, late_s):
+            reporter.note(strained)
     except FaultError as error:
         run.troubles.append(str(error))
     with reporter.phase("healing faults, waiting for the outcomes of sends"):
@@ -70,9 +80,13 @@ def _drive(
     tail: int,
     run: RunState,
     reporter: Reporter,
-) -> None:
-    """Tick until producers end, or until `tail` sends are acked after the schedule is done."""
+) -> float:
+    """Tick until producers end, or until `tail` sends are acked after the schedule is done.
+
+    Returns by how many seconds a tick was late on average.
+    """
     shown_at = 0.0
+    late: list[float] = []
     acked_when_done: int | None = None
     while clients.restart_crashed():
         schedule.tick()
@@ -81,11 +95,28 @@ def _drive(
         if acked_when_done is None and schedule.done:
             acked_when_done = acked
         if acked_when_done is not None and acked >= acked_when_done + tail:
-            return
+            break
         if time.monotonic() - shown_at >= _SHOW_S:
             shown_at = time.monotonic()
             reporter.update(f"{acked:,} acked; waiting for {schedule.waiting_for}")
+        before = time.monotonic()
         time.sleep(_TICK_S)  # the period of a control loop, not a wait for an event
+        late.append(time.monotonic() - before - _TICK_S)
+    return fmean(late) if late else 0.0
+
+
+def too_busy(share: float, late_s: float) -> str:
+    """Return the message that this machine cannot keep up, or ''.
+
+    `share`: the share of the time in which some process waited for a CPU.
+    """
+    if share < _BUSY or late_s < _LATE_S:
+        return ""
+    return (
+        f"this machine cannot keep up: processes waited for a CPU in {min(share, 1):.0%} of the "
+        "time. Counts of records hold; latencies and unavailability may be too long. Run less "
+        "beside it, or lower workload.rate"
+    )
 
 
 def unfinished(schedule: Schedule, scenario: Scenario) -> list[str]:

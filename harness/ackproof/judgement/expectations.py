@@ -45,6 +45,7 @@ ANOMALY_OF = {
     "unprocessed": "unprocessed",
     "reprocessed": "reprocessed",
     "read_then_gone": "read-then-gone",
+    "misplaced_read": "misplaced-read",
     "failed": "failed",
     "unknown": "unknown",
     "removed": "removed",

@@ -12,15 +12,19 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 
 from docker import DockerClient
 
 from ackproof.containers.commands import Node
+from ackproof.observation.broker_log import BrokerEvent, Kind
+from ackproof.observation.metadata_log import MetadataLog
 from ackproof.runs.directory import Clock
 
 _LINES = 200
+_QUARTER_S, _ZONE_S = 900, 5
 
 #: More than the delay of a line's reception, less than a fault's change of a clock.
 _JUMP = timedelta(seconds=3)
@@ -89,3 +93,35 @@ def _instant(text: str) -> datetime:
 
 def _milliseconds(span: timedelta) -> float:
     return round(span / timedelta(milliseconds=1), 3)
+
+
+def of_log_lines(log: MetadataLog, events: Iterable[BrokerEvent]) -> list[str]:
+    """Return, in words, which brokers' log lines have other times than the controllers.
+
+    A broker learns of a leader epoch after it began, so an earlier line has another clock. If all
+    lines are later by a multiple of a quarter of an hour, they have another time zone. The epoch of
+    a state from a snapshot began at an unknown time before it.
+    """
+    began: dict[tuple[str, int, int], datetime | None] = {}
+    seen: set[tuple[str, int]] = set()
+    for state in log.partitions:
+        place = state.topic, state.partition
+        known = place in seen or state.partition_epoch == 0
+        began.setdefault((*place, state.leader_epoch), state.at if known else None)
+        seen.add(place)
+    later: defaultdict[int, list[float]] = defaultdict(list)
+    for one in events:
+        key = one.topic or "", -1 if one.partition is None else one.partition, one.leader_epoch or 0
+        if one.kind in (Kind.LEADER, Kind.FOLLOWER) and (at := began.get(key)):
+            later[one.broker].append((one.at - at).total_seconds())
+    words = []
+    for broker, seconds in sorted(later.items()):
+        least = min(seconds)
+        zones = round(least / _QUARTER_S)
+        if least < -_JUMP.total_seconds() or (zones and abs(least - zones * _QUARTER_S) < _ZONE_S):
+            how = "behind" if least < 0 else "ahead of"
+            words.append(
+                f"the lines of broker {broker} are {abs(least):,.0f} s {how} the controllers' "
+                "clock: they may be assigned to another leader. Times are read as UTC"
+            )
+    return words

@@ -129,6 +129,8 @@ def damage_as_value_error(what: str) -> Iterator[None]:
         yield
     except (KeyError, TypeError, AttributeError, OverflowError, OSError, struct.error) as error:
         raise ValueError(f"{what} is damaged: {error!r}") from error
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{what} is damaged: {error.msg}: {error.doc[:60]!r}") from error
     except RecursionError:
         raise ValueError(f"{what} is damaged: it is nested too deeply") from None
 

@@ -23,7 +23,7 @@ import re
 import struct
 import tarfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
@@ -55,7 +55,7 @@ _CREATES = (_CREATE, _CREATE2, _CREATE_CONTAINER, _CREATE_TTL)
 _DELETES = (_DELETE, _DELETE_CONTAINER)
 
 _STATE = re.compile(r"/brokers/topics/(?P<topic>[^/]+)/partitions/(?P<partition>\d+)/state")
-_TOPIC = re.compile(r"/brokers/topics/(?P<topic>[^/]+)")
+TOPIC = re.compile(r"/brokers/topics/(?P<topic>[^/]+)")
 _BROKER = re.compile(r"/brokers/ids/(?P<broker>\d+)")
 
 
@@ -75,7 +75,7 @@ class Write:
     ephemeral: bool = False
 
 
-class _Record:
+class Record:
     """Reads the fields of a logged record in their order (jute, big-endian)."""
 
     def __init__(self, content: bytes) -> None:
@@ -131,28 +131,39 @@ def states(logs: Iterable[bytes]) -> MetadataLog:
         for zxid, group in groupby(writes(log), key=lambda write: write.zxid):
             transactions.setdefault(zxid, list(group))
     ordered = [write for zxid in sorted(transactions) for write in transactions[zxid]]
-    partitions: list[PartitionState] = []
-    brokers: list[BrokerState] = []
-    assigned: dict[str, Mapping[str, list[int]]] = {}
-    now: dict[TopicPartition, PartitionState] = {}
-    epochs: dict[int, int] = {}
-    for write in _with_expiries(ordered):
+    replay = Replay()
+    found = [state for write in with_expiries(ordered) for state in replay.states(write)]
+    return MetadataLog(
+        partitions=tuple(state for state in found if isinstance(state, PartitionState)),
+        brokers=tuple(state for state in found if isinstance(state, BrokerState)),
+    )
+
+
+@dataclass(slots=True)
+class Replay:
+    """Applies writes in their order."""
+
+    _topics: dict[str, Any] = field(default_factory=dict)
+    _now: dict[TopicPartition, PartitionState] = field(default_factory=dict)
+    _epochs: dict[int, int] = field(default_factory=dict)
+
+    def states(self, write: Write) -> Iterator[PartitionState | BrokerState]:
+        """Yield the states that begin with this write. Raises KeyError, ValueError for damage."""
         if match := _STATE.fullmatch(write.path):
             key = match["topic"], int(match["partition"])
             if write.data is None:
-                now.pop(key, None)
-                continue
-            now[key] = _partition(write, key, assigned[key[0]][match["partition"]])
-            partitions.append(now[key])
-        elif match := _TOPIC.fullmatch(write.path):
+                self._now.pop(key, None)
+                return
+            self._now[key] = _partition(write, key, self._topics[key[0]])
+            yield self._now[key]
+        elif match := TOPIC.fullmatch(write.path):
             if write.data is not None:
-                assigned[match["topic"]] = json.loads(write.data)["partitions"]
-                moved = list(_moved(write, match["topic"], assigned[match["topic"]], now))
-                now |= {(state.topic, state.partition): state for state in moved}
-                partitions += moved
+                topic = self._topics[match["topic"]] = json.loads(write.data)
+                moved = list(_moved(write, match["topic"], topic["partitions"], self._now))
+                self._now |= {(state.topic, state.partition): state for state in moved}
+                yield from moved
         elif match := _BROKER.fullmatch(write.path):
-            brokers += _broker(write, int(match["broker"]), epochs)
-    return MetadataLog(partitions=tuple(partitions), brokers=tuple(brokers))
+            yield from _broker(write, int(match["broker"]), self._epochs)
 
 
 def writes(log: bytes) -> Iterator[Write]:
@@ -160,6 +171,8 @@ def writes(log: bytes) -> Iterator[Write]:
 
     The end of a session is a write with an empty path: it deletes the session's ephemeral znodes.
     """
+    if not any(log[:_HEADER_SIZE]):
+        return  # it was only created
     if log[:4] != _MAGIC:
         raise ValueError(f"not a ZooKeeper transaction log: it begins with {log[:4]!r}")
     at = _HEADER_SIZE
@@ -173,11 +186,11 @@ def writes(log: bytes) -> Iterator[Write]:
             return  # this record is being written
         if adler32(content) != checksum:
             raise ValueError(f"the ZooKeeper transaction log is damaged at byte {at}")
-        yield from _writes(_Record(content))
+        yield from _writes(Record(content))
         at = end + 1
 
 
-def _writes(record: _Record) -> Iterator[Write]:
+def _writes(record: Record) -> Iterator[Write]:
     session, _cxid, zxid, milliseconds, kind = record.take("qiqqi")
     common = Write(
         at=datetime.fromtimestamp(milliseconds / 1000, tz=UTC),
@@ -191,12 +204,12 @@ def _writes(record: _Record) -> Iterator[Write]:
     elif kind == _MULTI:
         for _ in range(record.number()):
             part = record.number()
-            yield from _write(common, part, _Record(record.data()))
+            yield from _write(common, part, Record(record.data()))
     else:
         yield from _write(common, kind, record)
 
 
-def _write(common: Write, kind: int, record: _Record) -> Iterator[Write]:
+def _write(common: Write, kind: int, record: Record) -> Iterator[Write]:
     if kind in _CREATES:
         path, data = record.text(), record.data()
         for _ in range(record.number()):  # access control list
@@ -211,7 +224,7 @@ def _write(common: Write, kind: int, record: _Record) -> Iterator[Write]:
         yield replace(common, path=record.text())
 
 
-def _with_expiries(logged: Iterable[Write]) -> Iterator[Write]:
+def with_expiries(logged: Iterable[Write]) -> Iterator[Write]:
     """Replace the end of each session by deletions of its ephemeral znodes."""
     owners: dict[str, int] = {}
     for write in logged:
@@ -225,7 +238,7 @@ def _with_expiries(logged: Iterable[Write]) -> Iterator[Write]:
             yield replace(write, path=path)
 
 
-def _partition(write: Write, key: TopicPartition, replicas: list[int]) -> PartitionState:
+def _partition(write: Write, key: TopicPartition, topic: Mapping[str, Any]) -> PartitionState:
     assert write.data is not None
     state = json.loads(write.data)
     return PartitionState(
@@ -236,9 +249,10 @@ def _partition(write: Write, key: TopicPartition, replicas: list[int]) -> Partit
         leader=state["leader"],
         leader_epoch=state["leader_epoch"],
         partition_epoch=write.version,
-        replicas=tuple(replicas),
+        replicas=tuple(topic["partitions"][str(key[1])]),
         isr=tuple(state["isr"]),
         elr=(),
+        topic_id=topic.get("topic_id") or "",
     )
 
 

@@ -36,7 +36,12 @@ def combine(
     kafka: the version if an option states it.
     """
     notes: list[str] = [warning for _, part in parts for warning in part.warnings]
-    notes += _not_given(parts)
+    unread = _not_given(parts)
+    notes += [
+        f"{given.source}: {given.value} may have settings of brokers and was not given: what no "
+        "other file states is open; name that file, too"
+        for given in unread
+    ]
     by_file = _nodes(parts)
     nodes = [node for of_file in by_file.values() for node in of_file]
     brokers = [node for node in nodes if "broker" in node.roles]
@@ -57,8 +62,10 @@ def combine(
         racks=_racks(nodes),
         broker=settings,
         differing=differing,
-        controller=next((one.settings for one in nodes if "controller" in one.roles), {}),
+        controller=_of_controllers(nodes),
         in_force=any(node.rank is Rank.IN_FORCE for node in brokers),
+        unread=tuple(unread),
+        defaults_hold=not unread and any(node.rank is Rank.STATIC for node in brokers),
         topics=_topics([topic for _, part in parts for topic in part.topics], notes),
         producers=tuple(chain.from_iterable(part.producers for _, part in parts)),
         consumers=tuple(chain.from_iterable(part.consumers for _, part in parts)),
@@ -74,21 +81,15 @@ def combine(
     return replace(own, warnings=tuple(dict.fromkeys(notes)))
 
 
-def _not_given(parts: Sequence[tuple[str, Part]]) -> list[str]:
-    """Return a warning for each properties file of a broker if no other file may be it."""
+def _not_given(parts: Sequence[tuple[str, Part]]) -> list[Given]:
+    """Return the files with settings of brokers that others name, if no given file may be one."""
     of_nodes = any(
         node.rank in (Rank.STATIC, Rank.IN_FORCE)
         for _, part in parts
-        if not part.started
+        if not part.unread
         for node in part.nodes
     )
-    return [
-        f"{given.source}: a broker starts with {given.value}, which was not given: Kafka's "
-        "defaults stand for its settings; name that file, too"
-        for _, part in parts
-        for given in part.started
-        if not of_nodes
-    ]
+    return [given for _, part in parts for given in part.unread if not of_nodes]
 
 
 def _settings(
@@ -119,6 +120,13 @@ def _settings(
                     f"{by_rank[rank][0].value} ({by_rank[rank][0].source}), by Kafka's precedence"
                 )
     return settings, differing
+
+
+def _of_controllers(nodes: Sequence[Node]) -> dict[str, Given]:
+    """Return the settings of controllers, which read those that are dynamic for all brokers."""
+    controllers = [node for node in nodes if "controller" in node.roles]
+    dynamic = [node for node in nodes if node.rank is Rank.DYNAMIC_DEFAULT]
+    return _settings([*controllers, *dynamic], [])[0] if controllers else {}
 
 
 def _matters(key: str) -> bool:
@@ -343,6 +351,8 @@ def _illegal(own: OwnConfig) -> list[str]:
 
 
 def _problem(key: str, value: str) -> str:
+    if not value:
+        return ""  # something fills it in
     if _NUMBERS.fullmatch(key) and not re.fullmatch(r"-?\d+", value):
         return "not a whole number"
     if _SWITCHES.fullmatch(key) and value.lower() not in ("true", "false"):

@@ -75,7 +75,7 @@ def script(source: Source) -> Part | None:
         kafka=Given(version[1], where) if version else None,
         nodes=(Node(name=source.name, settings=settings),) if settings else (),
         topics=made,
-        started=tuple(started(source, [command])),
+        unread=tuple(started(source, [command])),
     )
     return None if part.empty else part
 

@@ -37,7 +37,8 @@ class FileRefused:
 class Topic:
     """A topic as far as files describe it. settings: its own, without those of brokers.
 
-    internal: Kafka Connect or MirrorMaker 2 has it for itself.
+    internal: Kafka Connect or MirrorMaker 2 has it for itself. in_force: a cluster printed its
+    settings, so that those left out have Kafka's defaults.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Topic:
     settings: Settings = field(default_factory=dict)
     source: str = ""
     internal: bool = False
+    in_force: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +76,9 @@ class OwnConfig:
     twice. racks: the rack of each broker, by broker. broker: the settings of brokers, by Kafka's
     precedence; of values that differ between brokers the one that loses more, and `differing` has
     all of them. controller: the settings of a controller, from which leader elections and eligible
-    leader replicas take theirs. in_force: whether running brokers answered them. warnings: what
+    leader replicas take theirs. in_force: whether running brokers answered them. defaults_hold:
+    whether files describe the brokers, so that settings left out have Kafka's defaults. unread:
+    files with brokers' settings that others name and that were not given. warnings: what
     contradicts itself or has no meaning, a sentence each with file and line.
     """
 
@@ -94,6 +98,8 @@ class OwnConfig:
     differing: Mapping[str, tuple[Given, ...]] = field(default_factory=dict)
     controller: Settings = field(default_factory=dict)
     in_force: bool = False
+    defaults_hold: bool = True
+    unread: tuple[Given, ...] = ()
     topics: tuple[Topic, ...] = ()
     producers: tuple[Client, ...] = ()
     consumers: tuple[Client, ...] = ()

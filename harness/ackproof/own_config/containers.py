@@ -9,9 +9,9 @@ from pathlib import PurePath
 
 from ackproof.own_config import applications, environment
 from ackproof.own_config.commands import overridden, started, texts, topics
-from ackproof.own_config.configuration import Client, Given, Topic
+from ackproof.own_config.configuration import Given, Topic
 from ackproof.own_config.names import is_known
-from ackproof.own_config.parts import UNKNOWN, Node, Part, RefusalError, Source
+from ackproof.own_config.parts import UNKNOWN, Part, RefusalError, Source, together
 from ackproof.own_config.properties import classify, parse
 from ackproof.own_config.tree import Block, NotYamlError, Text, block, items, text
 
@@ -24,13 +24,10 @@ class _Found:
     """What the containers of one file say."""
 
     source: Source
-    nodes: list[Node] = field(default_factory=list)
-    producers: list[Client] = field(default_factory=list)
-    consumers: list[Client] = field(default_factory=list)
-    topics: list[Topic] = field(default_factory=list)
+    parts: list[Part] = field(default_factory=list)
     versions: list[Given] = field(default_factory=list)
     others: list[str] = field(default_factory=list)
-    started: list[Given] = field(default_factory=list)
+    unread: list[Given] = field(default_factory=list)
     has_properties: bool = False
 
     def container(
@@ -38,11 +35,12 @@ class _Found:
         name: str,
         image: Text | None,
         variables: Mapping[str, Text],
+        stated: Block,
         *,
         count: Given | None,
-        command: Sequence[Text] = (),
     ) -> None:
         """Add a container: a node, or an application with clients."""
+        command = _command(stated)
         if image and _OTHERS.search(image):
             other = f"{image} is not Kafka, and its rules differ"
             self.others.append(other)
@@ -53,38 +51,37 @@ class _Found:
         bare = image is not None and environment.is_kafka(image) and (starts or not command)
         if settings or bare:
             settings = {**(settings or {}), **(overridden(command) if starts else {})}
-            self.nodes.append(
-                environment.node(name, settings, self.source, image=str(image or ""), count=count)
+            node = environment.node(
+                name, settings, self.source, image=str(image or ""), count=count
             )
-            stated = environment.version(image, self.source) if image else None
-            self.versions += [stated] if stated else []
-            self.started += started(self.source, command)
-        if part := environment.clients(variables, self.source, name):
-            self.add(part)
+            self.parts.append(Part(shape="", nodes=(node,)))
+            version = environment.version(image, self.source) if image else None
+            self.versions += [version] if version else []
+            named = [*started(self.source, command), *_outside(self.source, stated)]
+            files = _IMAGES_READ if settings else _CONFIG
+            self.unread += named or _mounted(self.source, stated, files)
+        self.add(environment.clients(variables, self.source, name))
         if "KAFKA_CREATE_TOPICS" in variables:
-            self.topics += _created(variables["KAFKA_CREATE_TOPICS"], self.source)
+            self.topics(_created(variables["KAFKA_CREATE_TOPICS"], self.source))
 
-    def add(self, part: Part) -> None:
-        self.nodes += part.nodes
-        self.has_properties |= bool(part.nodes)
-        self.topics += part.topics
-        self.producers += part.producers
-        self.consumers += part.consumers
-        self.versions += [part.kafka] if part.kafka else []
+    def topics(self, topics: Sequence[Topic]) -> None:
+        self.parts.append(Part(shape="", topics=tuple(topics)))
+
+    def add(self, part: Part | None) -> None:
+        if part:
+            self.parts.append(part)
+            self.has_properties |= bool(part.nodes)
+            self.versions += [part.kafka] if part.kafka else []
 
     def part(self, shape: str) -> Part:
         different = list(dict.fromkeys(given.value for given in self.versions))
         if len(different) > 1:
             places = ", ".join(f"{given.value} ({given.source})" for given in self.versions)
             self.source.warnings.append(f"images of several versions of Kafka: {places}")
-        return Part(
-            shape=shape,
+        return replace(
+            together(shape, self.parts),
             kafka=min(self.versions, key=lambda given: _numbers(given.value), default=None),
-            nodes=tuple(self.nodes),
-            started=() if self.has_properties else tuple(self.started),
-            topics=tuple(self.topics),
-            producers=tuple(self.producers),
-            consumers=tuple(self.consumers),
+            unread=() if self.has_properties else tuple(self.unread),
         )
 
 
@@ -118,12 +115,12 @@ def compose(source: Source) -> Part | None:
                 )
                 for key, value in _variables(source, service).items()
             },
+            service,
             count=_replicas(source, service, name),
-            command=_command(service),
         )
-        found.topics += topics(source, service)
+        found.topics(topics(source, service))
     part = found.part("compose")
-    if not part.nodes and not part.producers and not part.consumers and not part.topics:
+    if replace(part, kafka=None).empty:
         names = ", ".join([*services][:5])
         if found.others:
             raise RefusalError(found.others[0])
@@ -155,22 +152,22 @@ def _extended(service: Block, services: Block) -> Block:
     return merged
 
 
+def _env_files(container: Block) -> list[Text]:
+    files = container.get("env_file")
+    entries = files if isinstance(files, list) else [files]
+    named = [one if isinstance(one, Text) else text(one, "path") for one in entries]
+    return [one for one in named if one]
+
+
 def _variables(source: Source, service: Block) -> dict[str, Text]:
     """Return the variables of a service: its env files, then its own."""
     variables: dict[str, Text] = {}
-    files = service.get("env_file")
-    for entry in files if isinstance(files, list) else [files]:
-        name = entry if isinstance(entry, Text) else text(entry, "path")
-        if not name:
-            continue
+    for name in _env_files(service):
         content = source.beside(str(name))
         if content is None:
-            source.warnings.append(
-                f"{source.name}:{name.line}: env_file {name}: there is no such file"
-            )
-            continue
+            source.warnings.append(f"{source.where(name)}: env_file {name}: there is no such file")
         file = str(PurePath(source.name).parent / name)
-        parsed = environment.parse(Source(name=file, text=content, warnings=source.warnings))
+        parsed = environment.parse(Source(name=file, text=content or "", warnings=source.warnings))
         variables |= {
             key: Text.at(str(value), value.line, file=file) for key, value in parsed.items()
         }
@@ -246,6 +243,37 @@ def _created(value: Text, source: Source) -> list[Topic]:
     return topics
 
 
+def _outside(source: Source, container: Block) -> list[Given]:
+    """Return the files and maps of variables that a container names and that were not given."""
+    maps = [
+        text(entry, kind, "name")
+        for entry in items(container, "envFrom")
+        for kind in ("configMapRef", "secretRef")
+    ]
+    missing = [one for one in _env_files(container) if source.beside(str(one)) is None]
+    return [source.given(one) for one in (*missing, *filter(None, maps))]
+
+
+_CONFIG = re.compile(r"server\.properties|/config\b|/(etc|opt)/kafka|/kraft\b")
+#: Where images read a file beside variables: Apache's adds these, Bitnami's passes them over.
+_IMAGES_READ = re.compile(r"/mnt/shared/config\b|/bitnami/kafka/config\b")
+
+
+def _mounted(source: Source, container: Block, files: re.Pattern[str]) -> list[Given]:
+    """Return the mounted files and folders that may have the settings of a broker."""
+    entries = [*items(container, "volumes"), *items(container, "volumeMounts")]
+    places = [
+        one if isinstance(one, Text) else text(one, "target") or text(one, "mountPath")
+        for one in entries
+    ]
+    return [source.given(one) for one in places if one and files.search(_target(one))]
+
+
+def _target(volume: str) -> str:
+    """Return the path in the container of `SOURCE:TARGET:ro`, or of a target alone."""
+    return re.sub(r":[\w,]+$", "", volume).rpartition(":")[2]
+
+
 def _command(container: Block) -> list[Text]:
     return list(texts([container.get(key) for key in ("command", "entrypoint", "args")]))
 
@@ -270,15 +298,16 @@ def _resource(found: _Found, resource: object) -> None:
     kind = str(text(resource, "kind") or "")
     if kind == "ConfigMap":
         for key, value in block(resource, "data").items():
-            if isinstance(value, Text) and (part := _inside(found.source, value, key)):
-                found.add(part)
+            if isinstance(value, Text):
+                found.add(_inside(found.source, value, key))
         data = {
             key: value for key, value in block(resource, "data").items() if isinstance(value, Text)
         }
         settings = environment.broker_settings(data, "", found.source)
         if settings:
             name = str(text(resource, "metadata", "name") or "ConfigMap")
-            found.nodes.append(environment.node(name, settings, found.source, image="", count=None))
+            node = environment.node(name, settings, found.source, image="", count=None)
+            found.add(Part(shape="", nodes=(node,)))
         return
     replicas = text(resource, "spec", "replicas") if kind in _COUNTED else None
     name = str(text(resource, "metadata", "name") or found.source.name)
@@ -289,8 +318,8 @@ def _resource(found: _Found, resource: object) -> None:
             count = found.source.given(replicas) if replicas and replicas.isdecimal() else None
             if count is None and kind in _COUNTED:
                 count = Given("1", f"{found.source.name}:{block(resource).line}")
-            found.container(name, image, variables, count=count, command=_command(container))
-        found.topics += topics(found.source, container)
+            found.container(name, image, variables, container, count=count)
+        found.topics(topics(found.source, container))
 
 
 def _inside(source: Source, value: Text, name: str) -> Part | None:
@@ -353,6 +382,8 @@ def ecs(source: Source) -> Part | None:
     found = _Found(source)
     for container in items(task, "containerDefinitions"):
         name = str(text(container, "name") or source.name)
-        found.container(name, text(container, "image"), _named_values(container), count=None)
+        found.container(
+            name, text(container, "image"), _named_values(container), container, count=None
+        )
     part = found.part("ECS task")
     return None if part.empty else part

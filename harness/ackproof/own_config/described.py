@@ -34,6 +34,8 @@ def topics(source: Source) -> Part | None:
                 replication_factor=Given(match["replicas"], where),
                 settings=source.settings(_listed(configs, number)),
                 source=where,
+                # Brokers that have topic ids answer which settings are no defaults.
+                in_force="TopicId:" in line,
             )
     if not found and not partitions:
         return None
@@ -43,6 +45,8 @@ def topics(source: Source) -> Part | None:
             "(PartitionCount, ReplicationFactor, Configs) is missing"
         )
     below, since = _eligible(source, partitions)
+    with_id = next((one.source for one in found.values() if one.in_force), "")
+    since = since or (Given("2.8", with_id) if with_id else None)
     return Part(
         shape="kafka-topics --describe", topics=tuple(found.values()), below=below, since=since
     )

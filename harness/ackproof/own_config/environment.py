@@ -128,17 +128,18 @@ def node(
 def clients(variables: Mapping[str, Text], source: Source, name: str) -> Part | None:
     """Return the clients that an application's variables describe: Connect's image, Spring Boot."""
     part = None
-    if any(key.startswith("CONNECT_") for key in variables):
-        connect = {
-            _key(key.replace("CONNECT_", "KAFKA_", 1)): value
+    prefix = next((one for one in ("CONNECT_", "KSQL_KSQL_") if _begins(variables, one)), "")
+    if prefix:
+        settings = {
+            _key(key.replace(prefix.split("_")[0], "KAFKA", 1)): value
             for key, value in variables.items()
-            if key.startswith("CONNECT_")
+            if key.startswith(prefix)
         }
         try:
-            part = classify(source, connect)
+            part = classify(source, settings)
         except RefusalError:
             return None
-    elif any(key.startswith("SPRING_KAFKA_") for key in variables):
+    elif _begins(variables, "SPRING_KAFKA_"):
         from ackproof.own_config.applications import spring
 
         settings = {
@@ -150,13 +151,11 @@ def clients(variables: Mapping[str, Text], source: Source, name: str) -> Part | 
             part = spring(source, settings)
         except RefusalError:
             return None
-    if part is None:
-        return None
-    return replace(
-        part,
-        producers=tuple(replace(one, name=f"{source.name} ({name})") for one in part.producers),
-        consumers=tuple(replace(one, name=f"{source.name} ({name})") for one in part.consumers),
-    )
+    return part.named(f"{source.name} ({name})" if name else source.name) if part else None
+
+
+def _begins(variables: Mapping[str, Text], prefix: str) -> bool:
+    return any(key.startswith(prefix) for key in variables)
 
 
 _LINE = re.compile(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)=(.*)")
@@ -193,12 +192,5 @@ def read(source: Source) -> Part | None:
     if settings:
         made = node(source.name, settings, source, image="", count=None)
         return Part(shape="env file", nodes=(made,))
-    part = clients(variables, source, "variables")
-    if part is None:
-        return None
-    return replace(
-        part,
-        shape="env file",
-        producers=tuple(replace(one, name=source.name) for one in part.producers),
-        consumers=tuple(replace(one, name=source.name) for one in part.consumers),
-    )
+    part = clients(variables, source, "")
+    return replace(part, shape="env file") if part else None

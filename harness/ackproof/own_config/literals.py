@@ -12,7 +12,7 @@ from ackproof.own_config import environment
 from ackproof.own_config.configuration import Given, Settings, Topic
 from ackproof.own_config.containers import embedded
 from ackproof.own_config.names import is_known
-from ackproof.own_config.parts import Node, Part, Source
+from ackproof.own_config.parts import Node, Part, RefusalError, Source
 from ackproof.own_config.sections import joined
 from ackproof.own_config.tree import Block, Text, block, items, mappings, text
 from ackproof.scenario.kafka_keys import known
@@ -72,19 +72,32 @@ def mapping(source: Source) -> Part | None:
         for root in source.documents
         for node in mappings(root)
     ]
-    found = [_dotnet(pairs) for pairs in plain]
+    if foreign := [key for pairs in plain for key in pairs if key in _KAFKAJS]:
+        raise RefusalError(
+            f"settings of KafkaJS ({', '.join(foreign)}): they are not read. Name acks and the "
+            "like in a properties file"
+        )
+    found = [_dotted(pairs) for pairs in plain]
+    of_dotnet = any(
+        key[:1].isupper()
+        for own, dotted in zip(plain, found, strict=True)
+        for key in own
+        if own != dotted
+    )
     shape = "settings in JSON" if source.text.lstrip()[:1] == "{" else "settings in YAML"
-    return joined(source, shape, found, "" if found == plain else "librdkafka")
+    return joined(source, shape, found, "librdkafka" if of_dotnet else "")
 
 
+#: Names that only KafkaJS has.
+_KAFKAJS = ("idempotent", "maxInFlightRequests", "autoCommit", "fromBeginning")
 #: Values of enumerations of Confluent.Kafka for .NET.
 _ENUMERATED = {"Leader": "1", "None": "0", "ReadCommitted": "read_committed"}
 
 
-def _dotnet(pairs: dict[str, Text]) -> dict[str, Text]:
-    """Return settings with librdkafka's names for those of .NET: `EnableIdempotence`."""
+def _dotted(pairs: dict[str, Text]) -> dict[str, Text]:
+    """Return settings with dotted names for `enableIdempotence`, or .NET's `EnableIdempotence`."""
     names = {key: re.sub(r"(?<=[a-z])(?=[A-Z])", ".", key).lower() for key in pairs}
-    if not any(key[:1].isupper() and is_known(names[key]) for key in pairs):
+    if not any(key != names[key] and is_known(names[key]) for key in pairs):
         return pairs
     return {
         names[key]: Text.at(_ENUMERATED.get(value, value.lower()), value.line)
@@ -112,7 +125,7 @@ def helm(source: Source) -> Part | None:
     for root in source.documents:
         if not isinstance(root, Block) or "apiVersion" in root or "services" in root:
             continue
-        for chart in (root, *(block(root, name) for name in _CHARTS)):
+        for chart in (*(block(root, name) for name in _CHARTS), root):
             if part := _chart(source, chart):
                 return part
     return None

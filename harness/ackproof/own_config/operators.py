@@ -8,7 +8,15 @@ from typing import Any
 
 from ackproof.own_config.configuration import Given, Topic
 from ackproof.own_config.environment import version
-from ackproof.own_config.parts import UNKNOWN, Node, Part, RefusalError, Source, refuse_template
+from ackproof.own_config.parts import (
+    UNKNOWN,
+    Node,
+    Part,
+    RefusalError,
+    Source,
+    refuse_template,
+    together,
+)
 from ackproof.own_config.properties import classify, parse
 from ackproof.own_config.tree import Block, Text, block, flat, items, text
 
@@ -89,30 +97,31 @@ def _strimzi(source: Source, resources: Sequence[Block]) -> Part:
                 settings=settings,
             )
         )
-    clients = [
+    others = [
         part
         for kind in ("KafkaConnect", "KafkaMirrorMaker2", "KafkaMirrorMaker")
         for resource in of_kind.get(kind, ())
         if (part := _connect(source, resource))
     ]
-    topics = [_topic(source, one, "replicas", "config") for one in of_kind.get("KafkaTopic", ())]
-    topics += [topic for part in clients for topic in part.topics]
-    labels = [text(one, "metadata", "labels", "strimzi.io/cluster") for one in resources]
-    part = Part(
-        shape="strimzi",
-        cluster=_cluster(clusters, labels),
-        kafka=_stated(source, kafka),
+    own = Part(
+        shape="",
+        kafka=_stated(source, kafka, "version", "image"),
         mode=_mode(source, clusters, pools),
         nodes=tuple(node for node in nodes if node.count is None or node.count.value != "0"),
-        topics=tuple(topics),
-        producers=tuple(one for part in clients for one in part.producers),
-        consumers=tuple(one for part in clients for one in part.consumers),
+        topics=tuple(
+            _topic(source, one, "replicas", "config") for one in of_kind.get("KafkaTopic", ())
+        ),
     )
+    labels = [text(one, "metadata", "labels", "strimzi.io/cluster") for one in resources]
+    return _whole("strimzi", [own, *others], _cluster(clusters, labels), resources)
+
+
+def _whole(shape: str, parts: Sequence[Part], cluster: str, resources: Sequence[Block]) -> Part:
+    """Return what an operator's resources say. Raises RefusalError if it is nothing."""
+    part = together(shape, parts, cluster=cluster)
     if part.empty:
-        raise RefusalError(
-            f"{UNKNOWN}: Strimzi's resources {', '.join(sorted(of_kind))}: none of Kafka, "
-            "KafkaNodePool, KafkaTopic, KafkaConnect, KafkaMirrorMaker2"
-        )
+        kinds = ", ".join(sorted({str(text(one, "kind")) for one in resources}))
+        raise RefusalError(f"{UNKNOWN}: resources of {shape} ({kinds}): not of brokers or topics")
     return part
 
 
@@ -131,12 +140,14 @@ def _pool(source: Source, pool: Block, settings: Mapping[str, Given]) -> Node:
     )
 
 
-def _stated(source: Source, kafka: Block) -> Given | None:
-    value = text(kafka, "version")
-    if value:
-        return source.given(value)
-    image = text(kafka, "image")
-    return version(image, source) if image else None
+def _stated(source: Source, spec: Block, *path: str) -> Given | None:
+    """Return the version of Kafka that a key states; of the last key it is that of an image."""
+    *named, image = path
+    for key in named:
+        if value := text(spec, key):
+            return source.given(value)
+    of_image = text(spec, *image.split("."))
+    return version(of_image, source) if of_image else None
 
 
 def _mode(source: Source, clusters: Sequence[Block], pools: Sequence[Block]) -> Given | None:
@@ -193,68 +204,46 @@ def _connect(source: Source, resource: Block) -> Part | None:
 def _worker(source: Source, resource: Block, pairs: dict[str, Text]) -> Part | None:
     pairs.setdefault("config.storage.topic", Text.at("", resource.line))
     part = classify(replace(source, hint=""), pairs)
-    if part is None:
-        return None
-    name = f"{source.name} ({_name(resource)})"
-    return replace(
-        part,
-        producers=tuple(replace(one, name=name) for one in part.producers),
-        consumers=tuple(replace(one, name=name) for one in part.consumers),
-    )
+    return part.named(f"{source.name} ({_name(resource)})") if part else None
 
 
 def confluent(source: Source) -> Part | None:
-    """Read Kafka, KRaftController and KafkaTopic of Confluent for Kubernetes."""
+    """Read Kafka, KRaftController, KafkaTopic and Connect of Confluent for Kubernetes."""
     resources = _resources(source, "platform.confluent.io")
     if not resources:
         return None
-    nodes: list[Node] = []
-    topics: list[Topic] = []
-    versions: list[Given] = []
-    mode = None
-    workers: list[Part] = []
-    for resource in resources:
-        kind, spec = text(resource, "kind"), block(resource, "spec")
-        if kind == "Connect":
-            pairs = _lines(items(spec, "configOverrides", "server"))
-            workers += filter(None, [_worker(source, resource, pairs)])
-        elif kind in ("Kafka", "KRaftController"):
-            image = text(spec, "image", "application")
-            stated = version(image, source) if image else None
-            versions += [stated] if stated else []
-            nodes.append(
-                Node(
-                    name=_name(resource),
-                    count=_count(source, spec, "replicas", 1),
-                    roles=frozenset({"broker" if kind == "Kafka" else "controller"}),
-                    settings=source.settings(_lines(items(spec, "configOverrides", "server"))),
-                )
-            )
-        elif kind == "KafkaTopic":
-            topics.append(_topic(source, resource, "replicas", "configs"))
-        needs = block(spec, "dependencies")
-        for name, shows in (("kraft", "kRaftController"), ("zookeeper", "zookeeper")):
-            if str(kind).lower() == shows.lower() or shows in needs:
-                mode = Given(name, f"{source.name}:{needs.lines.get(shows, resource.line)}")
     brokers = [one for one in resources if text(one, "kind") == "Kafka"]
     named = [text(one, "spec", "kafkaClusterRef", "name") for one in resources]
-    part = Part(
-        shape="confluent operator",
-        cluster=_cluster(brokers, named),
-        kafka=versions[0] if versions else None,
-        mode=mode,
-        nodes=tuple(nodes),
-        topics=(*topics, *(one for part in workers for one in part.topics)),
-        producers=tuple(one for part in workers for one in part.producers),
-        consumers=tuple(one for part in workers for one in part.consumers),
+    parts = [_of_confluent(source, one) for one in resources]
+    return _whole("confluent operator", parts, _cluster(brokers, named), resources)
+
+
+def _of_confluent(source: Source, resource: Block) -> Part:
+    kind, spec = str(text(resource, "kind")), block(resource, "spec")
+    settings = _lines(items(spec, "configOverrides", "server"))
+    if kind == "Connect":
+        return _worker(source, resource, settings) or Part(shape="")
+    needs = block(spec, "dependencies")
+    mode = next(
+        (
+            Given(name, f"{source.name}:{needs.lines.get(shows, resource.line)}")
+            for name, shows in (("zookeeper", "zookeeper"), ("kraft", "kRaftController"))
+            if kind.lower() == shows.lower() or shows in needs
+        ),
+        None,
     )
-    if part.empty:
-        kinds = ", ".join(sorted({str(text(one, "kind")) for one in resources}))
-        raise RefusalError(
-            f"{UNKNOWN}: resources of Confluent's operator ({kinds}): none of Kafka, KafkaTopic, "
-            "Connect"
-        )
-    return part
+    if kind == "KafkaTopic":
+        return Part(shape="", topics=(_topic(source, resource, "replicas", "configs"),))
+    if kind not in ("Kafka", "KRaftController"):
+        return Part(shape="", mode=mode)
+    node = Node(
+        name=_name(resource),
+        count=_count(source, spec, "replicas", 1),
+        roles=frozenset({"broker" if kind == "Kafka" else "controller"}),
+        settings=source.settings(settings),
+    )
+    kafka = _stated(source, spec, "image.application")
+    return Part(shape="", kafka=kafka, mode=mode, nodes=(node,))
 
 
 def _lines(entries: Sequence[Any]) -> dict[str, Text]:
@@ -271,48 +260,45 @@ def koperator(source: Source) -> Part | None:
     resources = _resources(source, "kafka.banzaicloud.io")
     if not resources:
         return None
-    nodes: list[Node] = []
-    topics: list[Topic] = []
-    kafka = mode = None
+    parts = []
     for resource in resources:
-        kind, spec = text(resource, "kind"), block(resource, "spec")
-        if kind == "KafkaTopic":
-            topics.append(_topic(source, resource, "replicationFactor", "config"))
-        elif kind == "KafkaCluster":
-            image = text(spec, "clusterImage")
-            kafka = version(image, source) if image else None
-            cluster = _embedded(text(spec, "readOnlyConfig")) | _embedded(
-                text(spec, "clusterWideConfig")
-            )
-            for broker in items(spec, "brokers"):
-                identity = text(broker, "id")
-                own = cluster | _embedded(text(broker, "readOnlyConfig"))
-                roles = frozenset(map(str, items(broker, "brokerConfig", "processRoles")))
-                nodes.append(
-                    Node(
-                        name=f"{_name(resource)} {identity or ''}".strip(),
-                        count=Given("1", f"{source.name}:{broker.line}"),
-                        roles=roles or frozenset({"broker"}),
-                        settings=source.settings(own),
-                    )
-                )
-            if (quorum := text(spec, "kRaft")) == "true":
-                mode = Given("kraft", source.where(quorum))
-            elif "zkAddresses" in spec:
-                mode = Given("zookeeper", f"{source.name}:{spec.lines['zkAddresses']}")
+        if text(resource, "kind") == "KafkaTopic":
+            topic = _topic(source, resource, "replicationFactor", "config")
+            parts.append(Part(shape="", topics=(topic,)))
+        elif text(resource, "kind") == "KafkaCluster":
+            parts.append(_of_koperator(source, resource))
     named = [text(one, "spec", "clusterRef", "name") for one in resources]
     brokers = [one for one in resources if text(one, "kind") == "KafkaCluster"]
-    part = Part(
-        shape="koperator",
-        cluster=_cluster(brokers, named),
-        kafka=kafka,
+    return _whole("koperator", parts, _cluster(brokers, named), resources)
+
+
+def _of_koperator(source: Source, resource: Block) -> Part:
+    spec = block(resource, "spec")
+    cluster = {
+        key: value
+        for name in ("readOnlyConfig", "clusterWideConfig")
+        for key, value in _embedded(text(spec, name)).items()
+    }
+    mode = None
+    if (quorum := text(spec, "kRaft")) == "true":
+        mode = Given("kraft", source.where(quorum))
+    elif "zkAddresses" in spec:
+        mode = Given("zookeeper", f"{source.name}:{spec.lines['zkAddresses']}")
+    return Part(
+        shape="",
+        kafka=_stated(source, spec, "clusterImage"),
         mode=mode,
-        nodes=tuple(nodes),
-        topics=tuple(topics),
+        nodes=tuple(
+            Node(
+                name=f"{_name(resource)} {text(broker, 'id') or ''}".strip(),
+                count=Given("1", f"{source.name}:{broker.line}"),
+                roles=frozenset(map(str, items(broker, "brokerConfig", "processRoles")))
+                or frozenset({"broker"}),
+                settings=source.settings(cluster | _embedded(text(broker, "readOnlyConfig"))),
+            )
+            for broker in items(spec, "brokers")
+        ),
     )
-    if part.empty:
-        raise RefusalError(f"{UNKNOWN}: resources of Koperator, none of KafkaCluster, KafkaTopic")
-    return part
 
 
 def _embedded(value: Text | None) -> dict[str, Text]:

@@ -10,6 +10,7 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from typing import Any, TypeVar
@@ -70,6 +71,14 @@ def overlay(own: OwnConfig, document: Mapping[str, Any], *, kafka: str = "") -> 
             "topics and producers it says nothing",
             hint="Name a broker's file, too.",
         )
+    for given in own.unread[:1]:
+        raise ScenarioError(
+            f"{given.source}: {given.value} has settings of brokers and was not given",
+            hint="Name that file, too; `ackproof audit` answers for each value that it may have.",
+        )
+    own = replace(own, broker=_filled(own.broker))
+    topic = replace(topic, settings=_filled(topic.settings)) if topic else None
+    producer = replace(producer, settings=_filled(producer.settings)) if producer else None
     result = Overlay(version, name)
     result.warnings += own.warnings
     if kafka or own.kafka:
@@ -94,6 +103,11 @@ def overlay(own: OwnConfig, document: Mapping[str, Any], *, kafka: str = "") -> 
         result.unused[OWN_PARTITIONS].append(f"partitions={partitions}")
     result.warnings = list(dict.fromkeys(result.warnings))
     return result
+
+
+def _filled(settings: Settings) -> dict[str, Given]:
+    """Return settings without those that something fills in, which a warning names."""
+    return {key: given for key, given in settings.items() if given.value}
 
 
 def _before(own: OwnConfig) -> str:
@@ -240,7 +254,10 @@ class Overlay:
         text = ", ".join(f"{key}={given.value}" for key, given in settings.items())
         self.used.append(f"topic: {text or 'the defaults of Kafka'}")
         if "min.insync.replicas" not in settings:
-            self.used.append("min.insync.replicas=1 (Kafka's default)")
+            why = (
+                "Kafka's default" if own.defaults_hold else "assumed: no file describes the brokers"
+            )
+            self.used.append(f"min.insync.replicas=1 ({why})")
 
     def _removals(self, broker: Settings, topic: Settings) -> None:
         """Report the settings that remove acked records; a run of ackproof keeps them."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import cached_property
 from typing import Any, Literal
@@ -27,6 +27,8 @@ _PLACEHOLDER = re.compile(r"\$\{([^}:]*)(?::-?([^}]*))?\}")
 #: Settings whose value is a number or a switch, and a value that something else replaces.
 _COUNT = re.compile(r"acks|.*(replicas|factor|isr|enable|idempotence|commit|retries)")
 _UNFILLED = re.compile(r"<[\w .-]+>|[A-Z][A-Z0-9]*(_[A-Z0-9]+)+|@[\w.]+@|__\w+__|%\w+%|\$\w+")
+#: Settings that are open, with an empty value, if something fills them in: no default counts.
+_OPEN = ("min.insync.replicas", "unclean.leader.election.enable", "acks", "request.required.acks")
 _TEMPLATE = re.compile(r"\{\{|\{%|<%=")
 #: Settings that may decide about a record: a report names those that a file leaves open.
 _DECIDES = re.compile(
@@ -78,8 +80,8 @@ class Part:
     """What one file says.
 
     shape: its kind, in words. cluster: the name of the cluster if the file states it. nodes: empty
-    if it describes none. started: properties files that commands name to start brokers. others:
-    what the file says of further clusters.
+    if it describes none. unread: files with settings of brokers that it names. others: what it says
+    of further clusters.
     """
 
     shape: str
@@ -93,12 +95,34 @@ class Part:
     producers: tuple[Client, ...] = ()
     consumers: tuple[Client, ...] = ()
     warnings: tuple[str, ...] = ()
-    started: tuple[Given, ...] = ()
+    unread: tuple[Given, ...] = ()
     others: tuple[Part, ...] = ()
 
     @property
     def empty(self) -> bool:
         return not (self.nodes or self.topics or self.producers or self.consumers or self.kafka)
+
+    def named(self, name: str) -> Part:
+        """Return the part with a name for its producers and consumers."""
+        return replace(
+            self,
+            producers=tuple(replace(one, name=name) for one in self.producers),
+            consumers=tuple(replace(one, name=name) for one in self.consumers),
+        )
+
+
+def together(shape: str, parts: Sequence[Part], *, cluster: str = "") -> Part:
+    """Return what several parts of one file say about a cluster; of a version the first counts."""
+    return Part(
+        shape=shape,
+        cluster=cluster,
+        kafka=next((one.kafka for one in parts if one.kafka), None),
+        mode=next((one.mode for one in parts if one.mode), None),
+        nodes=tuple(node for one in parts for node in one.nodes),
+        topics=tuple(topic for one in parts for topic in one.topics),
+        producers=tuple(client for one in parts for client in one.producers),
+        consumers=tuple(client for one in parts for client in one.consumers),
+    )
 
 
 def _nothing(_: str) -> str | None:
@@ -145,14 +169,15 @@ class Source:
     def _setting(self, key: str, value: Text) -> dict[str, Given]:
         where = self.where(value)
         refuse_template(value)
+        open_value = {key: Given("", where)} if key in _OPEN else {}
         if _COUNT.fullmatch(key) and _UNFILLED.fullmatch(value):
             self._note(f"{where}: {key}: not stated: {value} fills it in", key)
-            return {}
+            return open_value
         if match := _PLACEHOLDER.search(value):
             variable, default = match[1], match[2]
             if default is None:
                 self._note(f"{where}: {key}: not stated: {variable} fills it in", key)
-                return {}
+                return open_value
             filled = _PLACEHOLDER.sub(lambda found: found[2] or "", value)
             may = f"the default of {variable}, which may replace it"
             self._note(f"{where}: {key}={filled}: {may}", key)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from pathlib import PurePath
 
 from ackproof.own_config.configuration import Client, Given, Settings, Topic
 from ackproof.own_config.names import is_consumers, is_librdkafka, is_producers, only_of
@@ -83,27 +84,38 @@ def classify(source: Source, pairs: Mapping[str, Text]) -> Part | None:
             return part
     keys = [key for key in pairs if source.hint or not _VAGUE.fullmatch(key)]
     votes = {scope: sum(map(own, keys)) for scope, own in _VOTES.items()}
-    clients = votes["producer"] + votes["consumer"] + votes["client"]
-    if source.hint == "topic" and not votes["broker"] and not clients:
-        return topic(source, pairs) if votes["topic"] or votes["shared"] else None
+    of_clients = votes["producer"] + votes["consumer"] + votes["client"]
+    topics = votes["topic"] + votes["shared"]
     read_as: Callable[[Source, Mapping[str, Text]], Part] | None = None
-    if votes["broker"] and votes["broker"] >= clients:
+    if votes["broker"] and votes["broker"] >= of_clients:
         read_as = broker
-    elif clients or (source.hint == "producer" and votes["connection"]):
+    elif topics and topics >= of_clients and not votes["producer"]:
+        read_as = topic if votes["topic"] or source.hint == "topic" else broker
+    elif of_clients or (source.hint == "producer" and votes["connection"]):
         read_as = client
-    elif votes["topic"] or votes["shared"]:
-        read_as = topic if votes["topic"] else broker
     elif votes["connection"]:
+        for role in _CLIENTS:
+            if role in PurePath(source.name).name.lower():
+                return clients(source, {(role, ""): pairs}, shape=f"{role}.properties")
         raise RefusalError(
             "it has only connection settings of a client, and does not say whether it produces or "
             "consumes: name its file of settings such as acks or group.id"
         )
+    if read_as:
+        scopes, reader = (["shared"], "clients") if read_as is client else (_CLIENTS, "brokers")
+        source.warnings.extend(
+            f"{source.name}:{pairs[key].line}: {key}: {reader} do not read it: not used"
+            for key in keys
+            if any(_VOTES[scope](key) for scope in scopes)
+        )
     return read_as(source, pairs) if read_as else None
 
 
+_CLIENTS = ["producer", "consumer"]
 #: Names that programs without Kafka have, or brokers and clients: they show neither.
 _VAGUE = re.compile(
     r"debug|log_level|retries|partitioner|client\.id|batch\.size|(ssl|sasl)\.[\w.]+|security\.providers"
+    r"|listeners|port|host\.name"
 )
 _VOTES: Mapping[str, Callable[[str], bool]] = {
     "broker": lambda key: key in only_of("broker"),
@@ -243,6 +255,8 @@ def _prefixed(source: Source, pairs: Mapping[str, Text]) -> Part | None:
     """Read a Connect worker, a connector or a Streams application: `producer.acks=1`."""
     if "application.id" in pairs:
         return streams(source, pairs)
+    if any(key.startswith("ksql.") for key in pairs):
+        return streams(source, {**pairs, **under(pairs, "ksql."), **under(pairs, "ksql.streams.")})
     if server := under(pairs, "debezium.sink.kafka.producer."):
         return clients(source, {("producer", ""): server}, shape="Debezium Server")
     produced = under(pairs, "producer.")
@@ -252,25 +266,41 @@ def _prefixed(source: Source, pairs: Mapping[str, Text]) -> Part | None:
         return _connector(source, pairs)
     if not (worker or any(map(is_producers, produced)) or any(map(is_consumers, consumed))):
         return None
+    exactly_once = pairs.get("exactly.once.source.support", "").lower() == "enabled"
+    added = {"enable.idempotence": "true", "transactional.id": "of each source task"}
     return clients(
         source,
         {("producer", ""): produced, **({("consumer", ""): consumed} if consumed else {})},
-        shape="Connect worker",
-        framework="Kafka Connect",
-        defaults=CONNECT,
+        shape="Connect worker" if worker else "settings of clients by prefix",
+        framework="Kafka Connect" if worker else "",
+        defaults=(CONNECT | added if exactly_once else CONNECT) if worker else {},
         origin="default of Kafka Connect",
-        topics=[
-            Topic(
-                name=str(pairs.get(f"{kind}.storage.topic") or f"the {kind} topic of Connect"),
-                partitions=_count(source, pairs, (f"{kind}.storage.partitions",)),
-                replication_factor=_count(source, pairs, (f"{kind}.storage.replication.factor",)),
-                source=source.name,
-                internal=True,
-            )
-            for kind in ("config", "offset", "status")
-            if f"{kind}.storage.replication.factor" in pairs
-        ],
+        topics=_internal(source, pairs, "Connect"),
     )
+
+
+#: The topics that Connect and MirrorMaker 2 create for themselves.
+_INTERNAL = re.compile(
+    r"(?P<prefix>(?P<kind>config|offset|status)\.storage|checkpoints\.topic|heartbeats\.topic"
+    r"|offset-syncs\.topic)\.replication\.factor"
+)
+
+
+def _internal(source: Source, pairs: Mapping[str, Text], of: str) -> list[Topic]:
+    return [
+        Topic(
+            name=str(
+                pairs.get(f"{match['kind']}.storage.topic")
+                or f"the {match['kind'] or match['prefix'].removesuffix('.topic')} topic of {of}"
+            ),
+            partitions=_count(source, pairs, (f"{match['prefix']}.partitions",)),
+            replication_factor=_count(source, pairs, (key,)),
+            source=source.name,
+            internal=True,
+        )
+        for key in pairs
+        if (match := _INTERNAL.fullmatch(key))
+    ]
 
 
 def streams(source: Source, pairs: Mapping[str, Text], shape: str = "Kafka Streams") -> Part:
@@ -360,5 +390,5 @@ def _mirror_maker(source: Source, pairs: Mapping[str, Text]) -> Part | None:
         framework="MirrorMaker 2",
         defaults=CONNECT,
         origin="default of Kafka Connect",
-        topics=[topic] if replicas else [],
+        topics=[*([topic] if replicas else []), *_internal(source, pairs, "MirrorMaker 2")],
     )

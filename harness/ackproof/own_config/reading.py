@@ -322,7 +322,7 @@ def _is_tree(source: Source) -> bool:
     first = next(
         (line for line in source.lines if line.strip() and line.lstrip()[0] not in "#"), ""
     )
-    if sections.HEADING.fullmatch(first) and re.search(r"(?m)^[\w .\"-]+=", source.text):
+    if sections.HEADING.fullmatch(first) and re.search(r"(?m)^[\w .\"-]+(=| {2,})", source.text):
         return False
     if re.match(r"\s*[\w.\\\[\]\"-]+\s*=", first) or (
         re.match(r"\s*\{?\s*$", first) and "=" in source.text and ":" not in source.text
@@ -351,6 +351,15 @@ _SOURCES = (
 )
 
 
+_PROGRAMS = (
+    (r"(?m)^\[\[(outputs|inputs)\.kafka", "Telegraf"),
+    (r"(?m)^\s*@type kafka", "fluentd"),
+    (r"(?mi)^\s*name\s+kafka\s*$", "Fluent Bit"),
+    (r"(?m)^job \"[^\"]+\" \{", "Nomad"),
+    (r"(?m)^kafkastore\.", "Schema Registry"),
+)
+
+
 def _language(source: Source) -> str:
     """Return the programming language of a text; '' if it is no program."""
     if re.match(r"#!.*sh\b", source.text):
@@ -371,6 +380,11 @@ def _looks(source: Source) -> str:
         return (
             f"{UNKNOWN}: {language} source; programs are not read. Name the settings in a "
             "properties file, or the block `ProducerConfig values:` of the program's log"
+        )
+    if other := next((name for shows, name in _PROGRAMS if re.search(shows, source.text)), ""):
+        return (
+            f"{UNKNOWN}: a configuration of {other}, which is not read. Name acks and the like in "
+            "a properties file"
         )
     kinds = re.findall(r"(?m)^kind:\s*(\w+)", source.text)
     keys = re.findall(r"""(?m)^\s*["']?([A-Za-z][\w.-]*)["']?\s*[:=]""", source.text)

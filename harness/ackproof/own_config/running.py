@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from ackproof.cluster.preflight import Preflight
 from ackproof.errors import ClusterError, ScenarioError
@@ -53,6 +54,28 @@ def ask(bootstrap: str, topic: str, client: Mapping[str, str]) -> OwnConfig:
     return combine([(bootstrap, part)], ())
 
 
+def ask_beside(own: OwnConfig, bootstrap: str, topic: str, client: Mapping[str, str]) -> OwnConfig:
+    """Return a running cluster's configuration with the clients of files.
+
+    Raises ScenarioError for files about brokers or topics, which the cluster replaces, and what
+    `ask` raises.
+    """
+    if own.describes_brokers or own.topics:
+        raise ScenarioError(
+            f"--from-cluster replaces files about brokers and topics, such as {own.read[0].file}: "
+            "leave out one of them"
+        )
+    asked = ask(bootstrap, topic, client)
+    return replace(
+        asked,
+        producers=own.producers,
+        consumers=own.consumers,
+        read=(*asked.read, *own.read),
+        refused=own.refused,
+        warnings=(*asked.warnings, *own.warnings),
+    )
+
+
 def _topic(cluster: Preflight, bootstrap: str, name: str) -> Topic:
     layout = cluster.layout(name)
     source = f"topic {name} at {bootstrap}"
@@ -62,6 +85,7 @@ def _topic(cluster: Preflight, bootstrap: str, name: str) -> Topic:
         replication_factor=Given(str(min(map(len, layout))), source),
         settings=_given(cluster.changed_settings("topic", name), source),
         source=source,
+        in_force=True,
     )
 
 

@@ -6,9 +6,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ackproof.own_config.configuration import Client
+from ackproof.own_config.configuration import Client, Topic
 from ackproof.own_config.names import is_consumers, is_known, is_producers
-from ackproof.own_config.parts import Part, RefusalError, Source
+from ackproof.own_config.parts import Part, RefusalError, Source, together
 from ackproof.own_config.properties import classify
 from ackproof.own_config.terraform import attributes
 from ackproof.own_config.tree import Text, mappings
@@ -118,47 +118,36 @@ def joined(
         except RefusalError as error:
             refusal = error
             continue
-        if part and not all(
-            one.replication_factor or one.settings.keys() & known("topic") for one in part.topics
-        ):
-            continue  # partitions of anything
-        if part and not all(one.name or one.settings for one in part.topics):
-            continue  # a replication factor of anything
-        if part:
+        if part and all(map(_is_topic, part.topics)):
             line = min(value.line for value in pairs.values())
             parts.append((f" [{headings[at]}]" if headings else f":{line}", part))
     if not parts and refusal:
         raise refusal
     if not parts:
         return None
-    several = len(parts) > 1
-    producers, consumers = (
-        tuple(
-            replace(
-                one,
-                name=f"{source.name}{place}" if several else one.name,
-                library=library or _library(one, produces=produces),
-            )
-            for place, part in parts
-            for one in (part.producers if produces else part.consumers)
-        )
-        for produces in (True, False)
+    one = together(
+        shape,
+        [part.named(f"{source.name}{place}") if len(parts) > 1 else part for place, part in parts],
     )
-    return Part(
-        shape=shape,
-        nodes=tuple(node for _, part in parts for node in part.nodes),
-        topics=tuple(topic for _, part in parts for topic in part.topics),
-        producers=producers,
-        consumers=consumers,
+    return replace(
+        one,
+        producers=tuple(replace(each, library=library or _library(each)) for each in one.producers),
+        consumers=tuple(replace(each, library=library or each.library) for each in one.consumers),
     )
 
 
-def _library(who: Client, *, produces: bool) -> str:
-    """Return the library of a client in JSON or YAML; '' if both have all its names.
+def _is_topic(topic: Topic) -> bool:
+    """Whether it has more than partitions, or a replication factor, of anything."""
+    stated = topic.replication_factor or topic.settings.keys() & known("topic")
+    return bool(stated and (topic.name or topic.settings))
 
-    Only for producers: the defaults of consumers hardly differ.
+
+def _library(producer: Client) -> str:
+    """Return the library of a producer in JSON or YAML; '' if both have all its names.
+
+    Only of producers: the defaults of consumers hardly differ.
     """
-    names = who.settings.keys() - {"bootstrap.servers", "client.id"}
+    names = producer.settings.keys() - {"bootstrap.servers", "client.id"}
     of_java = any(key in known("producer") and key not in KNOWN for key in names)
-    plain = who.library == "java" and not who.framework and "enable.idempotence" not in names
-    return "" if produces and plain and not of_java else who.library
+    plain = producer.library == "java" and not producer.framework
+    return "" if plain and not of_java and "enable.idempotence" not in names else producer.library

@@ -184,11 +184,13 @@ def read(source: Source) -> Part | None:
         stated |= {"unclean.leader.election.enable"} if tiered else set()
         amazon = any("aws_msk" in _name(one) or text(one, "source") for one in own)
         missing = {key: given for key, given in _MSK.items() if amazon and key not in stated}
+        stated_version = next((version for _, _, version in group if version), None)
         parts.append(
             Part(
                 shape="terraform",
                 cluster=_name(group[0][0]) if len(clusters) > len(group) else "",
-                kafka=next((version for _, _, version in group if version), None),
+                kafka=_release(stated_version),
+                mode=_mode(stated_version) if amazon else None,
                 nodes=tuple(replace(node, settings={**missing, **node.settings}) for node in nodes),
             )
         )
@@ -330,14 +332,12 @@ def _msk_configuration(source: Source, resource: Block) -> _Cluster:
     version = _count(source, resource, "kafka_version")
     if len(stated) == 1 and isinstance(stated[0], Text):
         version = next(iter(source.settings({"kafka_versions": stated[0]}).values()), None)
-    return node, _release(version)
+    return node, version
 
 
 def _msk_cluster(source: Source, resource: Block) -> _Cluster:
     count = _count(source, resource, "number_of_broker_nodes")
-    return Node(name=_name(resource), count=count), _release(
-        _count(source, resource, "kafka_version")
-    )
+    return Node(name=_name(resource), count=count), _count(source, resource, "kafka_version")
 
 
 def _module(source: Source, resource: Block) -> _Cluster:
@@ -354,6 +354,14 @@ def _release(version: Given | None) -> Given | None:
     """Return a version without the letter of MSK's `3.7.x`, or its suffix `.tiered`, `.kraft`."""
     match = re.match(r"\d+\.\d+(\.\d+)?", version.value) if version else None
     return Given(match[0], version.source) if match and version else None
+
+
+def _mode(version: Given | None) -> Given | None:
+    """Return the mode of a cluster of Amazon MSK: before 4.0 with KRaft if its version says so."""
+    if version is None:
+        return None
+    kraft = "kraft" in version.value or version.value[:1] not in "0123"
+    return Given("kraft" if kraft else "zookeeper", version.source)
 
 
 def _aiven(source: Source, resource: Block) -> _Cluster:

@@ -161,6 +161,10 @@ def settling_s(scenario: Scenario) -> float:
     return configured.session_s + (configured.lag_time_s if lags else 0)
 
 
+#: A read is misplaced if its record was removed as by one of these, and written again.
+_OF_MISPLACED = ("lost", "inconsistent", "read-then-gone")
+
+
 def not_modelled(scenario: Scenario, reason: str, *, version: str) -> PredictionRecord:
     """Return a record without predictions; `version` describes the cluster's version."""
     of_clients = [*OF_TRANSACTIONS] if scenario.workload.transactions is not None else []
@@ -189,6 +193,14 @@ def _with_clients(
         before = predicted.get(anomaly, Likelihood.IMPOSSIBLE.value)
         if anomaly not in predicted or _STRENGTH.index(before) < _STRENGTH.index(prediction.value):
             predicted[str(anomaly)], reasons[str(anomaly)] = prediction.value, reason
+    if scenario.workload.consumers or scenario.workload.probe:
+        causes = [one for one in _OF_MISPLACED if predicted.get(one) != "impossible"]
+        predicted[Anomaly.MISPLACED_READ] = "possible" if causes else "impossible"
+        reasons[Anomaly.MISPLACED_READ] = (
+            f"{causes[0]} is not impossible, and a producer may write such a record again"
+            if causes
+            else "no record that was read is removed, so none is written again elsewhere"
+        )
     return PredictionRecord(
         predicted=predicted,
         prediction=record.prediction.model_copy(update={"reasons": reasons}),

@@ -21,7 +21,7 @@ from ackproof.scenario.removal import counted, removed_by
 from ackproof.scenario.types import Setting
 from ackproof.scope import beyond
 from ackproof_model import Likelihood, Prediction
-from ackproof_model.effects import SLACK_S, Disturbance
+from ackproof_model.effects import SLACK_S, Disturbance, Intercepts
 from ackproof_spark.anomaly import OF_REPLICAS, Anomaly
 
 #: With an older protocol, brokers follow the rules of that version.
@@ -40,6 +40,9 @@ _OUT_OF_ORDER = "OUT_OF_ORDER_SEQUENCE_NUMBER"
 _REUSES_SINCE = (2, 8)
 _REUSES_UNTIL = (4, 2)
 _REUSE_FIXED = ((3, 9, 2), (4, 0, 2), (4, 1, 2))
+
+#: Since this version, the Java client begins a new epoch after a refused batch (KIP-360).
+_NEW_EPOCH_SINCE = (2, 5)
 
 
 def unknown_rules(scenario: Scenario) -> str:
@@ -98,6 +101,7 @@ def with_unmodelled(scenario: Scenario, prediction: Prediction, lag_time_s: floa
         *_by_new_epochs(scenario, prediction),
         *_by_the_probe(scenario, prediction),
         *_by_defects(scenario),
+        *_by_refusals(scenario),
     )
     prediction = _with_transactions(scenario, prediction)
     for changed, reason in steps:
@@ -222,6 +226,34 @@ def _by_defects(scenario: Scenario) -> Iterator[tuple[Sequence[str], str]]:
     for defect in DEFECTS if moves else ():
         if version and used[defect.setting] and defect.is_in(version):
             yield ("lost",), str(defect)
+
+
+def _by_refusals(scenario: Scenario) -> Iterator[tuple[Sequence[str], str]]:
+    """Yield the anomalies of a Java producer to which a fault reports that batches were refused.
+
+    It splits a batch that is too large and sends the parts, even with `retries: 0`
+    (`Sender.completeBatch`). A batch of at most `batch.size` stays whole the first time, so that a
+    leader that has it finds it by its sequence numbers. Smaller parts are out of order there, and
+    an idempotent producer sends them again in a new epoch.
+    """
+    java, settings = scenario.workload.client.java, scenario.workload.settings
+    effects = (effect for fault in scenario.every_fault for effect in fault.effects)
+    for effect in effects if java else ():
+        if not isinstance(effect, Intercepts):
+            continue
+        if effect.denies and settings.idempotence and numbers(str(java)) < _NEW_EPOCH_SINCE:
+            yield (
+                ("lost",),
+                f"the Java client {java} gives the sequence numbers of a refused batch to the next "
+                "one, and a leader that has the batch acks that one without writing it",
+            )
+        if effect.error != "MESSAGE_TOO_LARGE":
+            continue
+        again = "the Java client splits a batch that is refused as too large, and sends its parts"
+        if effect.denies:
+            yield ("duplicated",), f"{again}; the leader has the batch, and may not know the parts"
+        if not settings.idempotence and settings.max_in_flight > 1:
+            yield ("reordered",), f"{again} after later batches"
 
 
 def _with_transactions(scenario: Scenario, prediction: Prediction) -> Prediction:

@@ -17,11 +17,11 @@ import socket
 import struct
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from ackproof.errors import ClusterError
-from ackproof.proxy.produce_response import with_error
+from ackproof.proxy.errors import refused, with_error
 from ackproof_faults.interfaces.kafka_proxy import API_KEYS, ERROR_CODES, Direction, Link, Rule
 
 T = TypeVar("T")
@@ -45,6 +45,8 @@ class RequestHeader:
     api_version: int
     correlation_id: int
     client_id: str
+    #: The code that its answer reports, if a rule made the broker refuse the request.
+    refused_with: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,7 +214,7 @@ class LinkProxy(Link):
                     pending[header.correlation_id] = header
                 else:
                     header = answered(pending, message)
-                forwarded = await self._forwarded(route, direction, header, message)
+                forwarded = await self._forwarded(route, direction, header, message, pending)
                 if forwarded is None:
                     return
                 for each in forwarded:
@@ -220,20 +222,34 @@ class LinkProxy(Link):
                 await writer.drain()
 
     async def _forwarded(
-        self, route: Route, direction: Direction, header: RequestHeader | None, message: bytes
+        self,
+        route: Route,
+        direction: Direction,
+        header: RequestHeader | None,
+        message: bytes,
+        pending: dict[int, RequestHeader],
     ) -> Sequence[bytes] | None:
         """Wait if a rule holds the message; return what to forward, None to disconnect."""
         if header is None:
             return ()  # clients reject a second response (to a duplicated request)
+        version = header.api_version
+        if direction == "response" and header.refused_with is not None:
+            message = with_error("Produce", message, version, header.refused_with) or message
         active = self._matching(route, direction, header)
         if active is None:
             return (message,)
         rule = active.rule
         if rule.action == "error":
-            changed = with_error(message, header.api_version, ERROR_CODES[rule.error])
+            code = ERROR_CODES[rule.error]
+            if direction == "request":
+                changed = refused(message, version)
+            else:
+                changed = with_error(rule.api, message, version, code)
             if changed is None:
                 return (message,)  # so that the fault is not verified
             message = changed
+            if direction == "request":
+                pending[header.correlation_id] = replace(header, refused_with=code)
         self._note(active, route, header)
         if rule.action in ("hold", "delay"):
             active.holding += 1

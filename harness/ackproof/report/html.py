@@ -36,7 +36,7 @@ from ackproof.report import (
 )
 from ackproof.report.figure import Figure, escaped, template
 from ackproof.report.run_plots import figures, time_range, zoom_range
-from ackproof.runs.directory import read_record, refuse_special_files
+from ackproof.runs.directory import disk_errors, read_record, refuse_special_files
 from ackproof.runs.overview import Overview, Timeline
 from ackproof.runs.verdict import FaultReport, Verdict, Word
 from ackproof.safe_files import replacing
@@ -46,6 +46,7 @@ from ackproof_spark.tables import LOCATION
 if TYPE_CHECKING:
     from ackproof.advise.alternatives import Alternative
     from ackproof.advise.dead_cluster import ClusterState
+    from ackproof.advise.outage_screen import Section
 
 #: Maximum number of time bins of a run, and of a page, which limits its size.
 _BINS_OF_A_RUN = 600
@@ -306,23 +307,34 @@ def write_audit_page(path: Path, audit: Audit, difference: Difference | None = N
 def write_advice_page(
     path: Path, cluster: ClusterState, by_acks: Mapping[str, Sequence[Alternative]]
 ) -> None:
-    """Write a page with the steps of an operator; it works offline and has no script."""
-    from ackproof.advise.screen import distinct, group_lines, together
+    from ackproof.advise.screen import distinct, group_lines, notes, together
 
-    text = (
-        environment()
-        .get_template("advise.html.j2")
-        .render(
-            title="Which steps keep acknowledged records?",
-            style=asset("report.css"),
-            cluster=cluster,
-            by_acks=[(acks, distinct(judged)) for acks, judged in together(by_acks)],
-            groups=lambda one: list(group_lines(one, counted=cluster.offsets_known)),
-            most=_MOST_GROUPS,
-            tones={"keeps everything": "kept", "loses": "lost"},
-        )
+    _write_advice(
+        path,
+        "Which steps keep acknowledged records?",
+        cluster=cluster,
+        notes=list(notes(cluster, _MOST_GROUPS)),
+        by_acks=[(acks, distinct(judged)) for acks, judged in together(by_acks)],
+        groups=lambda one: list(group_lines(one, cluster)),
     )
-    with replacing(path) as partial:
+
+
+def write_outage_page(path: Path, sections: Sequence[Section]) -> None:
+    _write_advice(path, "Which records did the outage take?", sections=sections)
+
+
+def _write_advice(path: Path, title: str, **content: Any) -> None:
+    """Write a page that works offline and has no script."""
+    page = environment().get_template("advise.html.j2")
+    text = page.render(
+        title=title,
+        style=asset("report.css"),
+        most=_MOST_GROUPS,
+        tones={"keeps everything": "kept", "loses": "lost"},
+        notices={"lost": "finding", "unclear": "inconclusive"},
+        **{"notes": (), "by_acks": (), "sections": (), **content},
+    )
+    with disk_errors(path), replacing(path) as partial:
         partial.write_text(text, encoding="utf-8")
 
 

@@ -231,10 +231,16 @@ def read_lines(path: Path, model: type[_M]) -> list[_M]:
     if incomplete:
         with replacing(path) as partial:
             partial.write_text(whole + "\n" if whole else "", encoding="utf-8")
+    lines: list[_M] = []
     try:
-        return [model.model_validate_json(line) for line in whole.splitlines()]
+        for line in whole.splitlines():
+            lines.append(model.model_validate_json(line))
     except ValidationError as error:
-        raise RunDirectoryError(f"{path} is damaged: {error}") from error
+        raise RunDirectoryError(
+            f"{path}:{len(lines) + 1} is damaged, or of another version: {_first_of(error)}",
+            hint="Read it with the ackproof that wrote it, or begin again without it.",
+        ) from error
+    return lines
 
 
 def fresh_name(parent: Path, scenario: str, kind: str, now: datetime) -> str:

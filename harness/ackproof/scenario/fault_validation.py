@@ -180,6 +180,10 @@ def _condition_problems(
                 f"there is no fault with the name or id {condition.fault!r} here "
                 f"({', '.join(sorted(names))})",
             )
+        case kinds.ReplicaLagIs() if scenario.cluster.attach is not None:
+            yield path, f"'{condition}' is read from brokers' disks: not of an attached cluster"
+        case kinds.ReplicaLagIs():
+            yield from _broker_problems(scenario, path, condition.broker)
         case kinds.LeaderIs() | kinds.LogSays() | kinds.LastKnownLeaderIs() if (
             condition.broker is not None
         ):

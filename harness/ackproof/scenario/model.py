@@ -76,6 +76,7 @@ class Expect(StrictModel):
     unprocessed: Expectation = "none"
     reprocessed: Expectation = "any"
     read_then_gone: Expectation = "none"
+    misplaced_read: Expectation = "any"
     failed: Expectation = "any"
     unknown: Expectation = "any"
     removed: Expectation = Field(

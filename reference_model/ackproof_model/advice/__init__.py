@@ -4,7 +4,7 @@
 operator from there, and searches every order of all that the brokers do by themselves.
 """
 
-from ackproof_model.advice.outcome import Ability, Outcome, merged, outcome
+from ackproof_model.advice.outcome import Ability, Outcome, merged, outcome, writes_after
 from ackproof_model.advice.situation import Offsets, Replica, ReplicaLog, Situation
 from ackproof_model.advice.steps import (
     Elect,
@@ -40,4 +40,5 @@ __all__ = [
     "outcome",
     "sequences",
     "with_failure",
+    "writes_after",
 ]

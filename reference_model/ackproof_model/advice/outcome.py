@@ -79,13 +79,7 @@ def outcome(situation: Situation, steps: Sequence[Step], *, writes: int = 0) -> 
     and writes happen at any time.
     Partitions of the same state, but for their offsets, are searched once.
     """
-    for step in steps:
-        if isinstance(step, Move) and step.broker in situation.numbers:
-            situation = situation.with_target(step.to)
-    model, numbers = situation.model(writes=writes), situation.numbers
-    numbered = (_numbered(step, numbers) for step in steps)
-    taken = tuple(step for step in numbered if step != Start(()))
-    found = _searched(model, taken, at_any_time=writes > 0)
+    situation, found = _found(situation, steps, writes)
     old = (1 << situation.records) - 1
     brokers = [one.broker for one in situation.replicas]
     return Outcome(
@@ -98,6 +92,21 @@ def outcome(situation: Situation, steps: Sequence[Step], *, writes: int = 0) -> 
         writes=found.writes,
         complete=found.complete,
     )
+
+
+def writes_after(situation: Situation, steps: Sequence[Step]) -> Ability:
+    """Return whether a partition can be written after the steps: `outcome`'s `writes`."""
+    return _found(situation, steps, 0)[1].writes
+
+
+def _found(situation: Situation, steps: Sequence[Step], writes: int) -> tuple[Situation, _Found]:
+    for step in steps:
+        if isinstance(step, Move) and step.broker in situation.numbers:
+            situation = situation.with_target(step.to)
+    model, numbers = situation.model(writes=writes), situation.numbers
+    numbered = (_numbered(step, numbers) for step in steps)
+    taken = tuple(step for step in numbered if step != Start(()))
+    return situation, _searched(model, taken, at_any_time=writes > 0)
 
 
 def merged(outcomes: Sequence[Outcome]) -> Outcome:

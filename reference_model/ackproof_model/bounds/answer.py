@@ -294,7 +294,13 @@ def _loses_producer_state(configuration: Configuration, exposure: Exposure) -> b
 
 def _of_logs(configuration: Configuration, exposure: Exposure) -> Iterator[tuple[str, Answer]]:
     """Yield the answers that do not depend on the order of perturbations."""
-    yield "phantom", (_IMPOSSIBLE, "no effect of the schedule writes a record that was not sent")
+    if exposure.denied:
+        yield "phantom", (_POSSIBLE, "a send that was written may be reported as refused")
+    else:
+        yield (
+            "phantom",
+            (_IMPOSSIBLE, "no effect of the schedule writes a record that was not sent"),
+        )
     if exposure.altered:
         yield "corrupt", (_POSSIBLE, "stored bytes are altered")
     else:

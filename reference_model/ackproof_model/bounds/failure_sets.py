@@ -14,7 +14,7 @@ from functools import cache
 from itertools import combinations, combinations_with_replacement
 
 from ackproof_model.bounds.answer import keeps_everything
-from ackproof_model.bounds.losing import Minimum, Question, stored
+from ackproof_model.bounds.losing import Minimum, Question, minima
 from ackproof_model.configuration import Profile
 from ackproof_model.exposure import Budget
 
@@ -180,7 +180,7 @@ def _loss(exposed: Exposed, failures: Failures) -> Loss | None:
     """Return the stored way in which the failures lose a record, if there is one."""
     if exposed.acks_0 and not {LAG, CONTROLLERS}.issuperset(failures):
         return Loss(failures=failures, reason=_UNANSWERED, at_risk=_IN_FLIGHT)
-    known = stored().get(exposed.question.key)
+    known = minima(exposed.question)
     found = known.lost_by(budget(exposed, failures)) if known else None
     if found is None:
         return _among_three(exposed, failures)
@@ -210,7 +210,7 @@ def _excluded(exposed: Exposed, failures: Failures) -> bool:
         return False
     if not any(replace(asked, shrinks=0).counts()):
         return True  # no leader is deposed, and no log is truncated
-    known = stored().get(exposed.question.key)
+    known = minima(exposed.question)
     return bool((known and known.excludes(asked)) or keeps_everything(exposed.question, asked))
 
 
@@ -231,7 +231,7 @@ def _among_three(exposed: Exposed, failures: Failures) -> Loss | None:
     if RACK in failures or (question.acks == "all" and LAG not in failures):
         return None
     three = replace(exposed, question=replace(question, replicas=_SEARCHED))
-    known = stored().get(three.question.key)
+    known = minima(three.question)
     found = known.lost_by(budget(three, failures)) if known else None
     return Loss(failures=failures, found=found) if found else None
 

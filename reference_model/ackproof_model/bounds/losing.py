@@ -137,6 +137,12 @@ def stored() -> dict[str, Minima]:
     return {key: _read(result) for key, result in results.items()}
 
 
+@cache
+def minima(question: Question) -> Minima | None:
+    """Return the stored results for a question; None if it was not searched."""
+    return stored().get(question.key)
+
+
 def _read(result: dict[str, object]) -> Minima:
     losing, safe = result["losing"], result.get("safe", [])
     assert isinstance(losing, list)

@@ -193,19 +193,26 @@ def with_records(model: AdversaryModel) -> AdversaryModel:
 
 
 def completed(model: AdversaryModel, stages: Sequence[Stage]) -> Plan:
-    """Return the plan of these stages; at the end all operations are healed, the newest first."""
+    """Return the plan of these stages; at the end all operations are healed, the newest first.
+
+    A broker that is cut off from the controllers starts after this has been healed.
+    """
     plan_state = stages[-1].plan_state
-    for operation in reversed(plan_state.in_force):
-        kind = OperationKind.START if operation.kind in PROCESS_STOPS else OperationKind.JOIN
-        ends = operation.kind if kind is OperationKind.JOIN else None
-        healed = performed(
-            model, plan_state, Operation(kind=kind, broker=operation.broker, ends=ends)
-        )
-        if healed is not None:
-            plan_state = _rest(model, healed)
+    while healed := next(_healed(model, plan_state), None):
+        plan_state = _rest(model, healed)
     leader = plan_state.state.controller.leader
     log = plan_state.state.brokers[leader].records if leader >= 0 else 0
     return Plan(model=model, stages=tuple(stages), lost=plan_state.state.writes.acked & ~log)
+
+
+def _healed(model: AdversaryModel, plan_state: PlanState) -> Iterator[PlanState]:
+    """Yield the state after the end of each operation in force that can end now."""
+    for operation in reversed(plan_state.in_force):
+        kind = OperationKind.START if operation.kind in PROCESS_STOPS else OperationKind.JOIN
+        ends = operation.kind if kind is OperationKind.JOIN else None
+        heal = Operation(kind=kind, broker=operation.broker, ends=ends)
+        if (healed := performed(model, plan_state, heal)) is not None:
+            yield healed
 
 
 def _rest(model: AdversaryModel, plan_state: PlanState) -> PlanState:

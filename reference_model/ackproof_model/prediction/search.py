@@ -23,6 +23,7 @@ from ackproof_model.replication.producer import is_acked, unresolved
 from ackproof_model.replication.reading import read_then_gone, readable, writable
 from ackproof_model.replication.reduction import leads_for_good
 from ackproof_model.replication.state import (
+    DOWN,
     Label,
     Run,
     State,
@@ -32,9 +33,6 @@ from ackproof_model.replication.state import (
 
 #: The anomalies that the search can find.
 SEARCHED = ("lost", "duplicated", "reordered", "read-then-gone")
-
-#: Steps of brokers and controllers that wait for no timer and may change who leads or is in sync.
-PROMPT = {"learn", "fetch", "truncate", "expand", "catch up", "rejoin", "unfence", "exit"}
 
 #: A part of the schedule: how many faults were injected, which are healed, and whether the rest can
 #: never begin.
@@ -46,8 +44,8 @@ class Exploration:
     """The searched states.
 
     final: the number of final states. having: how many of them have each anomaly. first: the index
-    of the nearest. at_risk: the phases of the records that some trace acks and loses. taken: the
-    kinds of steps taken. stuck: how many states have no successor although their outcome is open.
+    of the nearest. at_risk: the phases of the records that some trace acks and loses. stuck: how
+    many states have no successor although their outcome is open.
     complete: False if the budget of states ran out.
     """
 
@@ -58,7 +56,6 @@ class Exploration:
     having: dict[str, int] = field(default_factory=lambda: dict.fromkeys(SEARCHED, 0))
     first: dict[str, int] = field(default_factory=dict)
     at_risk: set[int] = field(default_factory=set)
-    taken: set[str] = field(default_factory=set)
     complete: bool = True
     #: By part of the schedule: whether the partition can be read, and written with acks=all, at the
     #: end of the part; each pair that occurs.
@@ -69,6 +66,11 @@ class Exploration:
     def states(self) -> int:
         """The number of searched states."""
         return len(self.parents)
+
+    @property
+    def taken(self) -> set[str]:
+        """The kinds of steps taken."""
+        return self.stepping.taken
 
     def state(self, index: int) -> State:
         return self.stepping.state(index)
@@ -136,19 +138,17 @@ class _Search:
         self._depth: list[int] = []
         self._entries: dict[Layer, list[int]] = defaultdict(list)
         # For each state of the current layer: its predecessors, by steps without and with a timer;
-        # its timers; its successors by which a broker learns metadata.
+        # its successors by which a broker learns metadata.
         self._before: dict[int, list[int]] = {}
         self._before_by_timer: dict[int, list[tuple[int, Timer]]] = {}
-        self._timers: dict[int, list[Timer]] = {}
         self._learned: dict[int, list[int]] = {}
         # The states of the layer that have successors in it.
         self._sources: set[int] = set()
-        # The states of the layer that have prompt steps.
-        self._moving: set[int] = set()
-
-        # By cluster: the results of the schedule's steps, without the clients.
-        self._fired: dict[tuple[int, bool, int], list[tuple[Label, int, int, Run]]] = {}
+        # By cluster: the results of the schedule's steps, without the clients, as (label, cluster,
+        # brokers whose processes ended, progress of the schedule).
+        self._fired: dict[tuple[int, bool, str, int], list[tuple[Label, int, int, Run]]] = {}
         self._ends: dict[int, tuple[int, Run]] = {}
+        self._overdue: dict[tuple[int, float, int], bool] = {}  # see `_in_time`
         self._noted: set[int] = set()
 
     def run(self) -> Exploration:
@@ -185,8 +185,7 @@ class _Search:
     def _members(self, layer: Layer) -> list[int]:
         entries = self._entries.pop(layer)
         self._before, self._before_by_timer = defaultdict(list), defaultdict(list)
-        self._timers, self._learned = {}, defaultdict(list)
-        self._moving, self._sources = set(), set()
+        self._learned, self._sources = defaultdict(list), set()
         return entries if self._passes(layer) else self._close(layer, entries)
 
     def _close(self, layer: Layer, entries: list[int]) -> list[int]:
@@ -218,12 +217,10 @@ class _Search:
 
         more: steps of the schedule follow, which need the predecessors within the layer.
         """
-        exploration, depths, before = self._exploration, self._depth, self._before
-        taken = exploration.taken
+        depths, parents, before = self._depth, self._exploration.parents, self._before
         depth = depths[index] + 1
         nearest: list[int] = []
-        timers: list[Timer] = []
-        steps = exploration.stepping.steps(index)
+        steps = self._exploration.stepping.steps(index)
         if steps:
             self._sources.add(index)
         for label, other, timer in steps:
@@ -232,22 +229,16 @@ class _Search:
                 nearest.append(other)
             elif depth < depths[other]:
                 depths[other] = depth
-                exploration.parents[other] = index, label
+                parents[other] = index, label
                 nearest.append(other)
-            kind = label[0]
-            taken.add(kind)
+            if not more:
+                continue
             if timer is not None:
-                timers.append(timer)
                 self._before_by_timer[other].append((index, timer))
                 continue
-            if more:
-                before[other].append(index)
-            if kind in PROMPT:
-                self._moving.add(index)
-                if kind == "learn":
-                    self._learned[index].append(other)
-        if timers:
-            self._timers[index] = timers
+            before[other].append(index)
+            if label[0] == "learn":
+                self._learned[index].append(other)
         return nearest
 
     def _due(self, layer: Layer) -> int | None:
@@ -310,7 +301,7 @@ class _Search:
         number, run = known
         if run.phase < run.injected:
             return  # a controlled shutdown is still in progress
-        if index not in self._moving:
+        if not self._exploration.stepping.moving(index):
             self._note(index)
         self._enter(stepping.standing_for(number, client), run, index, label)
 
@@ -386,33 +377,44 @@ class _Search:
             self._exploration.available[layer].add((readable(state), writable(self._model, state)))
 
     def _schedule_step(self, pending: Pending, index: int, why: str) -> None:
-        if why != "time" or index not in self._moving:
-            self._note(index)
-        cluster, client = self._exploration.stepping.pairs[index]
         stepping = self._exploration.stepping
-        key = pending.fault, pending.heals, cluster
+        if why != "time" or not stepping.moving(index):
+            self._note(index)
+        cluster, client = stepping.pairs[index]
+        key = pending.fault, pending.heals, why, cluster
         fired = self._fired.get(key)
-        if fired is None or pending.ends_processes:
+        if fired is None:
+            state = self._exploration.state(index)
             fired = self._fired[key] = [
-                (label, *stepping.pair(after), after.run)
-                for label, after in pending.fire(self._model, self._exploration.state(index))
+                (
+                    (f"{label[0]}: {why}", *label[1:]),
+                    stepping.cluster(after),
+                    _ended_processes(state, after),
+                    after.run,
+                )
+                for label, after in pending.fire(self._model, state)
             ]
-        for label, number, there, run in fired:
-            after = stepping.standing_for(number, there if pending.ends_processes else client)
-            self._enter(after, run, index, (f"{label[0]}: {why}", *label[1:]))
+        for label, number, ended, run in fired:
+            there = stepping.disconnected(cluster, client, ended) if ended else client
+            self._enter(stepping.standing_for(number, there), run, index, label)
 
     def _in_time(self, pending: Pending, index: int, seconds: float) -> bool:
         """Whether no timer is overdue `seconds` after the reference of `pending`.
 
         This includes the states after brokers have learned metadata.
         """
-        overdue = any(
-            self._model.must_have_fired(timer, pending.reference, seconds)
-            for timer in self._timers.get(index, ())
-        )
-        return not overdue and all(
-            self._in_time(pending, other, seconds) for other in self._learned.get(index, ())
-        )
+        stepping = self._exploration.stepping
+        key = pending.reference, seconds, stepping.pairs[index][0]
+        overdue = self._overdue.get(key)
+        if overdue is None:
+            overdue = self._overdue[key] = any(
+                self._model.must_have_fired(timer, pending.reference, seconds)
+                for timer in stepping.timers(index)
+            )
+        if overdue:
+            return False
+        learned = self._learned.get(index)
+        return not learned or all(self._in_time(pending, other, seconds) for other in learned)
 
     def _reaching(self, goals: Iterable[int], counts: Callable[[Timer], bool]) -> set[int]:
         """Return the states from which prompt steps, and timers that count, lead to `goals`."""
@@ -440,7 +442,7 @@ class _Search:
                     self._note(index)
                 continue
             exploration.final += 1
-            if index not in self._moving:
+            if not self._exploration.stepping.moving(index):
                 self._note(index)
             exploration.at_risk.update(model.phases[record] for record in lost(model, state))
             for name in anomalies(model, state):
@@ -448,6 +450,12 @@ class _Search:
                 first = exploration.first.get(name)
                 if first is None or self._depth[index] < self._depth[first]:
                     exploration.first[name] = index
+
+
+def _ended_processes(before: State, after: State) -> int:
+    """Return the brokers whose processes ended, which their clients notice."""
+    brokers = zip(before.brokers, after.brokers, strict=True)
+    return sum(1 << n for n, (was, now) in enumerate(brokers) if was.alive and now.status == DOWN)
 
 
 def _to_heal(model: Model, injected: int, healed: int) -> list[int]:

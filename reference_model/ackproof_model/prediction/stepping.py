@@ -13,7 +13,7 @@ from operator import itemgetter
 
 from ackproof_model.effects import Configures
 from ackproof_model.replication.model import REQUEST_TIMEOUT_S, Model
-from ackproof_model.replication.producer import step_down
+from ackproof_model.replication.producer import disconnect, step_down
 from ackproof_model.replication.reading import readable_records, unremovable, with_reads
 from ackproof_model.replication.reduction import (
     alone,
@@ -35,6 +35,7 @@ from ackproof_model.replication.state import (
     Run,
     State,
     Timer,
+    members,
     record_of,
 )
 from ackproof_model.replication.transitions import (
@@ -44,6 +45,9 @@ from ackproof_model.replication.transitions import (
     producer_steps,
     requests,
 )
+
+#: Steps of brokers and controllers that wait for no timer and may change who leads or is in sync.
+PROMPT = {"learn", "fetch", "truncate", "expand", "catch up", "rejoin", "unfence", "exit"}
 
 #: A state: the numbers of its cluster and of its clients.
 Pair = tuple[int, int]
@@ -58,25 +62,32 @@ _Parts = tuple[Controller, tuple[Broker, ...], Run, Harm]
 class _Cluster:
     """A value of the cluster, and the parts that clients' steps and reductions read.
 
-    moves: computed when first needed. producer: phase and reachable leader. requests: the parts
+    moves: computed when first needed, with the timers that they wait for, and whether some of them
+    are prompt. producer: phase and reachable leader. requests: the parts
     that the requests at each broker read. reading: the records that consumers read, those that need
     no mark, and how many records belong to earlier phases. leaders: None without a final leader,
     else the old leaders. log: that of the final leader, where it is settled. in_logs: takes from
-    statuses those of the records in logs.
+    statuses those of the records in logs. stored: the records in logs, where a record may
+    be given up.
     """
 
     parts: _Parts
     moves: list[Move[int]] | None
+    timers: list[Timer]
+    prompt: bool
     waits: bool
     producer: tuple[int, int]
     requests: tuple[int, ...]
     reading: tuple[int, int, int]
     leaders: int | None
     log: tuple[int, ...] | None
+    stored: frozenset[int] | None
     in_logs: itemgetter[tuple[int, ...]] | None
-    # By clients: the number of the state with this cluster, and of its reduced state.
+    # By clients: the number of the state with this cluster, of its reduced state once consumers
+    # have read, and of its reduced state without reads.
     own: dict[int, int] = field(default_factory=dict)
     reduced: dict[int, int] = field(default_factory=dict)
+    standing: dict[int, int] = field(default_factory=dict)
     # By brokers with requests that wait: see `ends_small`.
     small: dict[int, bool | None] = field(default_factory=dict)
     changed: dict[tuple[int, Broker], int] = field(default_factory=dict)
@@ -89,6 +100,7 @@ class Stepping:
     def __init__(self, model: Model) -> None:
         self._model = model
         self.pairs: list[Pair] = []  # by the number of the state
+        self.taken: set[str] = set()  # the kinds of steps taken
         self._clusters: list[_Cluster] = []
         self._cluster_numbers: dict[_Parts, int] = {}
         self._clients: list[Client] = []
@@ -100,6 +112,7 @@ class Stepping:
             tuple[int, int, int], list[tuple[Label, Broker | None, int, Timer | None]]
         ] = {}
         self._without_past: dict[tuple[int, int], int] = {}
+        self._disconnected: dict[tuple[int, int, frozenset[int] | None], int] = {}
         self._read: dict[tuple[int, tuple[int, int, int]], int] = {}
         self._settled: dict[tuple[tuple[int, ...], int], tuple[int, tuple[int, ...]]] = {}
         configuration = model.configuration
@@ -131,17 +144,43 @@ class Stepping:
             self.pairs.append((cluster, client))
         return known
 
+    def moving(self, number: int) -> bool:
+        """Whether brokers or controllers take prompt steps from a state."""
+        return self._clusters[self.pairs[number][0]].prompt
+
+    def timers(self, number: int) -> list[Timer]:
+        """Return the timers that brokers and controllers wait for in a state.
+
+        Those of requests are left out: they need not fire (`Model.must_have_fired`).
+        """
+        return self._clusters[self.pairs[number][0]].timers
+
     def pair(self, state: State) -> Pair:
         return self.cluster(state), self._client(state.client)
 
     def standing_for(self, number: int, client: int) -> int:
         """Return the reduced state of a pair whose consumers have not read since the last step."""
-        key = (client, self._clusters[number].reading[2])
-        after = self._without_past.get(key)
+        cluster = self._clusters[number]
+        known = cluster.standing.get(client)
+        if known is None:
+            key = (client, cluster.reading[2])
+            after = self._without_past.get(key)
+            if after is None:
+                reduced = without_past_records(self._model, self._clients[client], key[1])
+                after = self._without_past[key] = self._client(reduced)
+            known = cluster.standing[client] = self._settled_state(number, after)
+        return known
+
+    def disconnected(self, number: int, client: int, ended: int) -> int:
+        """Return the clients after the processes of some brokers of a cluster ended."""
+        key = (client, ended, self._clusters[number].stored)
+        after = self._disconnected.get(key)
         if after is None:
-            reduced = without_past_records(self._model, self._clients[client], key[1])
-            after = self._without_past[key] = self._client(reduced)
-        return self._settled_state(number, after)
+            state = self._state((number, client))
+            for broker in members(ended):
+                state = disconnect(self._model, state, broker)
+            after = self._disconnected[key] = self._client(state.client)
+        return after
 
     def steps(self, state_number: int) -> list[NumberedStep]:
         """Return every step from a state, in the order of the rules."""
@@ -153,17 +192,19 @@ class Stepping:
         sends = self._producer.get(key)
         if sends is None:
             sends = self._producer[key] = self._producer_steps(pair)
-        reduced = self._reduced
+        clusters, reduced, known = self._clusters, self._reduced, cluster.reduced
         steps: list[NumberedStep] = [
-            (label, reduced(number, after), None) for label, after in sends
+            (label, known[after] if after in known else reduced(number, after), None)
+            for label, after in sends
         ]
         moves = cluster.moves
         if moves is None:
-            moves = cluster.moves = self._moves(pair)
+            moves = self._moves(pair)
         flying, waiting = self._busy[client]
+        busy = flying | waiting
         for what, broker, there, timer in moves:
             if what is None:
-                if (flying | waiting) >> broker & 1:
+                if busy >> broker & 1:
                     steps += self._served(number, broker, client)
             elif there is None:
                 for label, state, _ in exits(self._model, self._state(pair), broker):
@@ -172,7 +213,9 @@ class Stepping:
                 state = step_down(self._model, self._state((there, client)), broker)
                 steps.append((what, reduced(*self.pair(state)), timer))
             else:
-                steps.append((what, reduced(there, client), timer))
+                known = clusters[there].reduced
+                after = known[client] if client in known else reduced(there, client)
+                steps.append((what, after, timer))
         return steps
 
     def _served(self, number: int, broker: int, client: int) -> Iterator[NumberedStep]:
@@ -191,6 +234,7 @@ class Stepping:
                 )
                 for label, after, timer in requests(self._model, state, broker)
             ]
+            self.taken.update(label[0] for label, _, _, _ in known)
         for label, changed, there, timer in known:
             after = number if changed is None else self._changed(number, broker, changed)
             yield label, self._reduced(after, there), timer
@@ -203,14 +247,25 @@ class Stepping:
         return known
 
     def _producer_steps(self, pair: Pair) -> list[tuple[Label, int]]:
-        steps = producer_steps(self._model, self._state(pair))
+        steps = list(producer_steps(self._model, self._state(pair)))
+        self.taken.update(label[0] for label, _, _ in steps)
         return [(label, self._client(after.client)) for label, after, _ in steps]
 
     def _moves(self, pair: Pair) -> list[Move[int]]:
-        return [
-            (label, broker, None if after is None else self.cluster(after), timer)
-            for label, broker, after, timer in cluster_moves(self._model, self._state(pair))
-        ]
+        state, cluster = self._state(pair), self._clusters[pair[0]]
+        moves: list[Move[int]] = []
+        kinds: set[str] = set()
+        for label, broker, after, timer in cluster_moves(self._model, state):
+            moves.append((label, broker, None if after is None else self.cluster(after), timer))
+            if label is not None and after is None:
+                kinds |= {ends[0] for ends, _, _ in exits(self._model, state, broker)}
+            elif label is not None:
+                kinds.add(label[0])
+        cluster.moves = moves
+        cluster.timers = [timer for _, _, _, timer in moves if timer is not None]
+        cluster.prompt = not kinds.isdisjoint(PROMPT)
+        self.taken |= kinds
+        return moves
 
     def _reduced(self, number: int, client: int) -> int:
         """Return the reduced state of a pair after a step, once consumers have read."""
@@ -290,10 +345,13 @@ class Stepping:
             old = old_leaders(state)
             if not (old and old >> max(0, brokers[leader].leader) & 1):
                 log = brokers[leader].log
-        stored = {record_of(one) for broker in brokers for one in broker.log}
+        logged = {record_of(one) for broker in brokers for one in broker.log}
+        stored = frozenset(logged) if self._gives_up else None
         return _Cluster(
             parts=parts,
             moves=None,
+            timers=[],
+            prompt=False,
             waits=awaits_heals_only(model, state),
             producer=(state.run.phase, leader if reachable else NOBODY),
             requests=tuple(self._view(state, stored, number) for number in range(len(brokers))),
@@ -304,12 +362,12 @@ class Stepping:
             ),
             leaders=old,
             log=log,
-            in_logs=itemgetter(*sorted(stored)) if old and stored else None,
+            stored=stored,
+            in_logs=itemgetter(*sorted(logged)) if old and logged else None,
         )
 
-    def _view(self, state: State, stored: set[int], number: int) -> int:
+    def _view(self, state: State, stored: frozenset[int] | None, number: int) -> int:
         """Return a number for the parts of a cluster that `transitions.requests` reads."""
         others = tuple((broker.alive, broker.epoch) for broker in state.brokers)
-        seen = frozenset(stored) if self._gives_up else None
-        key = (state.brokers[number], others, state.run, state.harm, seen)
+        key = (state.brokers[number], others, state.run, state.harm, stored)
         return self._views.setdefault(key, len(self._views))

@@ -45,7 +45,10 @@ def inject(model: Model, state: State, fault: int, mask: int) -> Iterator[State]
                 injected=fault + 1,
                 phase=fault + 1,
                 targets=(*run.targets, mask),
-                leaders=(*run.leaders, state.controller.leader),
+                leaders=(
+                    *run.leaders,
+                    state.controller.leader if fault in model.compares_leader else NOBODY,
+                ),
             )
         )
     ]

@@ -21,6 +21,7 @@ from ackproof_model.replication.fault_schedule import (
     Injection,
     IsrIs,
     IsrSize,
+    LeaderChanged,
     Progress,
     Timing,
 )
@@ -104,6 +105,19 @@ class Model:
             for fault, injection in enumerate(self.schedule)
             for condition in leaves(injection.heal_when)
             if isinstance(condition, FaultEvent) and condition.event == "recovered"
+        )
+
+    @cached_property
+    def compares_leader(self) -> frozenset[int]:
+        """The faults whose leader a condition compares with a later one.
+
+        That is the fault's own condition to heal, or the next fault's to begin.
+        """
+        conditions = [one.heal_when for one in self.schedule]
+        for fault, one in enumerate(self.schedule[1:]):
+            conditions[fault] += one.when
+        return frozenset(
+            fault for fault, of_it in enumerate(conditions) if LeaderChanged() in leaves(of_it)
         )
 
     @cached_property

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ackproof_model.effects import Ends
 from ackproof_model.replication.fault_schedule import (
     AnyOf,
     Condition,
@@ -85,10 +84,6 @@ class Pending:
         self.heals = heals
         injection = model.schedule[fault]
         self.wait: Wait = heal_wait(injection) if heals else injection_wait(injection)
-        #: Whether it ends processes, which clients notice.
-        self.ends_processes = not heals and any(
-            isinstance(effect, Ends) for effect in injection.effects
-        )
         #: Time counts from the verification of this fault; -1 for the start of the run.
         self.reference = fault if heals else fault - 1
         #: `or_after` without conditions: it waits for time only.

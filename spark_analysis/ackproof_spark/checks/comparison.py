@@ -51,7 +51,7 @@ CLIENT_CHECKS = {
     ("transactions",): (transactions.aborted_reads_of_consumers, transactions.zombie_commits),
     ("hanging_transactions",): (transactions.hanging_transactions,),
     ("reads",): (reads.unprocessed, reads.reprocessed, poll_order.find),
-    ("reads", "probe"): (reads.read_then_gone,),
+    ("reads", "probe"): (reads.changed,),
 }
 
 #: How many rows of each anomaly are shown; the table has all.

@@ -27,6 +27,11 @@ One row for each record, at the offset at which it was first read. It is gone if
 no intact record of its name. It is not gone if it is corrupt (`corrupt`), if retention removed it,
 if its topic was created again after the read, or if the final log was not read that far. The probe
 reads with read_uncommitted, so its reads of a transaction count only if the send was acked.
+
+Misplaced read: the same, but the record is at other offsets of its partition only.
+
+    consumer 0              read 1/7 at orders-0 offset 7
+    orders-0 holds, at 7 and 8: 1/9, 1/7                <- misplaced-read: 1/7
 """
 
 from __future__ import annotations
@@ -118,31 +123,58 @@ def reprocessed(tables: RunTables, run: StoredRun) -> DataFrame:
 _PROBE = "the probe"
 
 
-def read_then_gone(tables: RunTables, run: StoredRun) -> DataFrame:
-    """Return one row for each such record; `found` has its outcome and its first reader."""
-    gone = tables.keep(_promised(tables, run, tables.keep(_gone(tables, run))))
+def changed(tables: RunTables, run: StoredRun) -> DataFrame:
+    """Return one row for each record that is gone or at another offset than it was read at.
+
+    `found` has the outcome of its send, its first reader, and what is where now.
+    """
+    astray = tables.keep(_astray(tables, run))
+    intact = tables.final_log.where(F.col("state") == RecordState.INTACT).select(*_RECORD)
+    now = (
+        intact.join(astray.select(*NAME).distinct(), NAME, "left_semi")
+        .groupBy(*NAME)
+        .agg(F.min("offset").alias("now"))
+    )
+    found = tables.keep(astray.join(now, NAME, "left"))
+    absent = found.where(F.col("now").isNull()).join(
+        corrupt.identified(tables).select(*NAME), NAME, "left_anti"
+    )
+    gone = tables.keep(_promised(tables, run, absent))
+    moved = found.where(F.col("now").isNotNull()).join(_sends(tables), NAME, "left")
+    return _rows(tables, gone, Anomaly.READ_THEN_GONE).unionByName(
+        _rows(tables, moved, Anomaly.MISPLACED_READ)
+    )
+
+
+def _rows(tables: RunTables, reads: DataFrame, anomaly: Anomaly) -> DataFrame:
+    """Return one row for each record of these reads."""
     reader = F.struct("read_at", "reader", "offset")
-    first = gone.groupBy(*NAME, "outcome", "sent_at").agg(
+    first = reads.groupBy(*NAME, "outcome", "sent_at", "now").agg(
         F.min(reader).alias("first"), F.count("*").alias("times")
     )
     records = (
         first.withColumn("offset", F.col("first.offset"))
-        .join(records_at(tables, gone.select(*PLACE)), PLACE, "left")
+        .join(records_at(tables, reads.select(*PLACE)), PLACE, "left")
         .join(read_ranges(tables), PARTITION)
     )
     found = text(
-        "{}; read by {}{}; {}",
+        "{}; read by {}{}; {}{}",
         F.coalesce("outcome", F.lit("never sent here")),
         F.col("first.reader"),
         F.when(F.col("times") > 1, text(", and {} times more", F.col("times") - 1)).otherwise(""),
+        F.when(F.col("now").isNotNull(), text("at offset {} now; ", F.col("now"))).otherwise(""),
         content_at(F.col("offset")),
     )
     return as_anomalies(
         records.withColumn("resolved_at", F.col("first.read_at")),
-        Anomaly.READ_THEN_GONE,
+        anomaly,
         tables=tables,
         found=found,
     )
+
+
+def _sends(tables: RunTables) -> DataFrame:
+    return tables.ledger.select(*NAME, "outcome", "sent_at")
 
 
 def _promised(tables: RunTables, run: StoredRun, gone: DataFrame) -> DataFrame:
@@ -153,23 +185,23 @@ def _promised(tables: RunTables, run: StoredRun, gone: DataFrame) -> DataFrame:
     transactional = run["transactions"].select("producer").distinct()
     open_ended = (F.col("reader") == _PROBE) & (F.col("outcome") != Outcome.ACKED)
     return (
-        gone.join(tables.ledger.select(*NAME, "outcome", "sent_at"), NAME, "left")
+        gone.join(_sends(tables), NAME, "left")
         .join(transactional.withColumn("transactional", F.lit(True)), "producer", "left")
         .where(~F.coalesce(open_ended & F.col("transactional"), F.lit(False)))
     )
 
 
-def _gone(tables: RunTables, run: StoredRun) -> DataFrame:
-    """Return the reads whose record the final log certainly lacks, without a legal reason."""
-    intact = tables.final_log.where(F.col("state") == RecordState.INTACT).select(*NAME)
+def _astray(tables: RunTables, run: StoredRun) -> DataFrame:
+    """Return the reads whose record certainly is not at its offset, without a legal reason."""
+    intact = tables.final_log.where(F.col("state") == RecordState.INTACT).select(*_RECORD)
     stands_for = corrupt.identified(tables)
     damaged = tables.damaged.where(F.col("state") == RecordState.CORRUPT).select(*PLACE)
     unidentified = damaged.join(stands_for.select(*PLACE), PLACE, "left_anti")
     reached = F.col("complete") | (F.col("offset") < F.col("read_to"))
     return (
         _reads(run)
-        .join(intact, NAME, "left_anti")
-        .join(stands_for.select(*NAME), NAME, "left_anti")
+        .join(intact, _RECORD, "left_anti")
+        .join(stands_for.select(*_RECORD), _RECORD, "left_anti")
         .join(unidentified, PLACE, "left_anti")
         .join(read_ranges(tables), PARTITION)
         .where(reached & (F.col("offset") >= F.col("begin_offset")))

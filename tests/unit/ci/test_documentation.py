@@ -170,6 +170,7 @@ def outside(site: Path) -> list[str]:
     return sorted({"".join(one) for path in pages for one in loads.findall(path.read_text())})
 
 
+@pytest.mark.slow
 def test_the_site_has_no_broken_link_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
     built = build_site(ROOT / "mkdocs.yml", tmp_path)
     assert built.returncode == 0, built.stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import new_kafka
 import pytest
@@ -46,3 +47,14 @@ def test_a_release_is_compared_with_the_newest_one_before_it() -> None:
     assert new_kafka.release_before("5.0.0") == new_kafka.stored_versions()[-1]
     with pytest.raises(ValueError, match="--before"):
         new_kafka.release_before("0.10.2.2")
+
+
+@pytest.mark.parametrize("version", ["4.4.1", "4.5.0", "5.0.0"])
+def test_a_new_default_is_a_known_release(version: str) -> None:
+    source = (new_kafka.PACKAGE / "kafka_versions.py").read_text()
+    changed: dict[str, Any] = {"__name__": "changed"}
+    exec(compile(new_kafka.with_default(source, version), "changed", "exec"), changed)
+    assert changed["DEFAULT_KAFKA"] == version
+    *line, number = changed["numbers"](version)
+    assert changed["_LAST"][tuple(line)] == number
+    assert changed["_LAST"].keys() >= {(3, 9), (4, 3), (4, 4)}

@@ -27,6 +27,7 @@ from ackproof_faults.conditions.builders import (
     minority_of_controllers,
     rack,
     recovered,
+    replica_lag,
     sent,
 )
 from ackproof_faults.conditions.targets import TargetSpec, parse_target
@@ -58,6 +59,7 @@ from support.schedules import observed
         (epoch("orders", 0) >= 5, "epoch of orders-0 >= 5"),
         (high_watermark("orders", 0).stuck(0.5), "hw of orders-0 stuck for 500ms"),
         (lag("readers", "orders", 0) > 100, "lag of readers on orders-0 > 100"),
+        (replica_lag(3, "orders", 0) == 0, "lag of broker 3 on orders-0 == 0"),
         (log_says("Truncating"), "log of broker says 'Truncating'"),
         (log_says("Truncating", broker=1), "log of broker 1 says 'Truncating'"),
         (began("cut"), "cut began"),

@@ -15,6 +15,7 @@ from ackproof_faults.disk.damaged_index import DeleteIndex, TruncateIndex
 from ackproof_faults.disk.flip_byte import FlipByte
 from ackproof_faults.disk.old_checkpoint import OldCheckpoint
 from ackproof_faults.disk.power_loss import LyingDisk, PowerLoss
+from ackproof_faults.disk.slow import SlowDisk
 from ackproof_faults.disk.unreachable import DiskFull, FailLogDir
 from ackproof_faults.disk.wipe import ReplaceDisk, WipePartition, WipeVolume
 from support.fake_cluster import FakeCluster
@@ -127,6 +128,19 @@ def test_a_lying_disk_loses_fsynced_records(
     write(cluster.root / "1/data/orders-0", 0, [batch(0, 5), batch(5, 5)])
     with pytest.raises(FaultError, match="ends at 10, not at 5"):
         fault.verify(cluster, [node], done)
+
+
+def test_a_disk_is_slow_only_if_a_write_takes_longer(cluster: FakeCluster) -> None:
+    fault = SlowDisk(target=1, rate=100_000)
+    done = fault.inject(cluster, [1])
+    text = "node 1 wrote 100,000 bytes in 1.00 s (before: 0.01 s)"
+    assert fault.verify(cluster, [1], done).text == text
+    fault.heal(cluster, [1], done)
+    with pytest.raises(FaultError, match=r"in 0\.01 s .*: its disk is not slow"):
+        fault.verify(cluster, [1], done)
+    cluster.limited = False  # the engine's disk ignores the limit
+    with pytest.raises(FaultError, match="its disk is not slow"):
+        fault.verify(cluster, [1], fault.inject(cluster, [1]))
 
 
 @pytest.mark.parametrize(("target", "cut"), [("active controller", 2), (1, 1)])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import struct
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,15 +14,17 @@ from typer.testing import CliRunner
 
 from ackproof.advise.alternatives import alternatives
 from ackproof.advise.bundle import Evidence, document, read_evidence, write
-from ackproof.advise.dead_cluster import MIN_ISR, UNCLEAN, Settings, dead_cluster
-from ackproof.advise.disks import NodeDisks, read_disks
+from ackproof.advise.dead_cluster import MIN_ISR, UNCLEAN, Settings, dead_cluster, dump_of
+from ackproof.advise.disks import METADATA, NodeDisks, read_disks, sent
 from ackproof.advise.rolling import Restarted
 from ackproof.advise.screen import print_restart
 from ackproof.cli.main import app
 from ackproof.errors import ScenarioError
 from ackproof_model.advice import Ability, Elect, Offsets, Outcome, ReplicaLog, Start, outcome
+from command_line import captured
 from segment_files import batch
 from support.dead_disks import DUMP, disk, payload
+from support.zookeeper_files import HEADER, create, leads, snapshot, transaction
 
 SETTINGS = Settings(kafka="3.9.1", properties={}, acks="all")
 
@@ -55,6 +59,29 @@ def test_a_torn_or_damaged_batch_ends_the_log(tmp_path: Path) -> None:
     node = read_disks([tmp_path])[1]
     assert node.logs["orders", 0].end == 2
     assert "the batch at offset 2 is damaged" in node.problems[0]
+
+
+@pytest.mark.parametrize(
+    ("clean", "position", "epoch", "whole"),
+    [(True, 2, 4, False), (False, 2, 4, True), (True, 2, 3, True), (True, 1, 4, True)],
+)
+def test_after_a_clean_stop_only_the_end_of_the_last_segment_is_read(
+    tmp_path: Path, clean: bool, position: int, epoch: int, whole: bool
+) -> None:
+    """Not if the checkpoint lacks the last leader epoch, or if the index leads to no batch."""
+    at = disk(tmp_path, 1, records=2, clean=clean) / "orders-0"
+    parts = [batch(number, epoch=4) for number in range(3)]
+    damaged = parts[0][:-1] + b"?"
+    (at / f"{0:020}.log").write_bytes(damaged + parts[1] + parts[2])
+    (at / "leader-epoch-checkpoint").write_text(f"0\n1\n{epoch} 0\n")
+    where = len(parts[0]) * position + (position == 1)
+    (at / f"{0:020}.index").write_bytes(struct.pack(">iiii", 1, len(parts[0]), 2, where))
+    (at / f"{0:020}.timeindex").write_bytes(struct.pack(">qiqi", 500, 0, 700, 1))
+    node = read_disks([tmp_path])[1]
+    assert node.logs["orders", 0].end == (0 if whole else 3)
+    assert bool(node.problems) == whole
+    if not whole:
+        assert node.times["orders", 0] == [(0, 2000), (0, 500), (1, 700), (2, 2000)]
 
 
 def test_the_state_is_that_of_the_metadata_log_and_the_disks(nodes) -> None:
@@ -168,6 +195,24 @@ def test_a_switch_is_read_as_kafka_reads_it(nodes, value, on) -> None:
     assert state.unclean_election is on
 
 
+def test_a_dynamic_setting_of_one_broker_is_reported(nodes, tmp_path: Path) -> None:
+    """Also on the page, beside the defaults that are used, and what is gone."""
+    of = {"resourceType": 4, "name": UNCLEAN, "value": "true"}
+    dump = DUMP + payload("CONFIG_RECORD", resourceName="1", **of)
+    text = f"node 1 has {UNCLEAN}=true of its own (a dynamic setting), which is not used"
+    assert dead_cluster(nodes, dump, SETTINGS).unknown == (text,)
+    removed = payload("CONFIG_RECORD", resourceName="1", **of).replace('"true"', "null")
+    assert dead_cluster(nodes, dump + removed, SETTINGS).unknown == ()
+    of_all = DUMP + payload("CONFIG_RECORD", resourceName="", **of)
+    assert dead_cluster(nodes, of_all, SETTINGS).unknown == ()
+    (tmp_path / "a" / "data" / "replication-offset-checkpoint").write_text("0\n1\norders 0 20\n")
+    page = tmp_path / "page.html"
+    _, screen = advise(tmp_path, dump, "--html", str(page))
+    for shown in (text, f"No source states {UNCLEAN}", "offsets 9 to 19 were committed"):
+        assert shown in screen
+        assert shown in page.read_text()
+
+
 def test_settings_of_a_deleted_topic_are_not_those_of_its_successor(nodes) -> None:
     again = DUMP.replace('"topicId": "a"', '"topicId": "b"').split("\n", 2)[2]
     again = "".join(x for x in again.splitlines(keepends=True) if "CONFIG_RECORD" not in x)
@@ -220,18 +265,109 @@ def test_a_disk_that_is_not_given_is_answered_for_each_possibility(nodes) -> Non
             lambda at: [disk(at / str(n), n, records=3, cluster=str(n)) for n in (1, 2)],
             "of different clusters: 1, 2",
         ),
-        (
-            lambda at: (disk(at, 1, records=3) / "meta.properties").write_text(
-                "version=0\nbroker.id=1\ncluster.id=c\n"
-            ),
-            "is of a cluster in ZooKeeper mode",
-        ),
     ],
 )
 def test_folders_without_disks_of_one_cluster_are_refused(tmp_path, prepare, message) -> None:
     prepare(tmp_path / "disks")
     with pytest.raises(ScenarioError, match=message):
         read_disks([tmp_path / "disks"])
+
+
+def zookeeper(folder: Path, *, session: bool = True) -> None:
+    """Write ZooKeeper's data of the cluster of `DUMP`, and let its brokers be in that mode.
+
+    session: whether that of broker 1, which leads, has not ended.
+    """
+    (folder / "zookeeper" / "version-2").mkdir(parents=True)
+    writes = (
+        create("/cluster/id", {"version": "1", "id": "c"}),
+        *([create("/brokers/ids/1", {}, ephemeral=True)] if session else []),
+        create("/brokers/topics/orders", {"partitions": {"0": [1, 2]}}),
+        create("/brokers/topics/orders/partitions/0/state", leads(1, 4, [1])),
+        create("/config/topics/orders", {"version": 1, "config": {MIN_ISR: "2"}}),
+    )
+    log = b"".join(transaction(zxid, *one) for zxid, one in enumerate(writes, 1))
+    (folder / "zookeeper" / "version-2" / "log.1").write_bytes(HEADER + log)
+    for meta in folder.glob("*/meta.properties"):
+        meta.write_text(meta.read_text().replace("node.id", "version=0\nbroker.id"))
+
+
+def test_a_cluster_in_zookeeper_mode_has_its_state_from_zookeeper(tmp_path: Path) -> None:
+    for broker, records in ((1, 9), (2, 5)):
+        disk(tmp_path / str(broker), broker, records=records)
+    zookeeper(tmp_path)
+    nodes = read_disks([tmp_path])
+    dump = dump_of(nodes, "2.6.2")
+    for kafka, rules in (("2.6.2", "2.6.2"), ("3.9.2", "3.2.0")):
+        found = dead_cluster(nodes, dump, replace(SETTINGS, kafka=kafka))
+        (state,) = found.situations["orders", 0]
+        assert (state.leader, state.leader_epoch, state.isr) == (1, 4, {1})
+        assert [one.log.end for one in state.replicas] == [9, 5]
+        assert (state.min_insync_replicas, state.kafka_version) == (2, rules)
+        assert any("rules of" in one for one in found.unknown) == (kafka != rules)
+    written = tmp_path / "bundle.json.gz"
+    write(document(Evidence(nodes=dict(nodes), dump=dump)), written)
+    again = read_evidence([written, tmp_path / "zookeeper"])
+    assert dead_cluster(again.nodes, again.dump, SETTINGS).situations == found.situations
+    with pytest.raises(ScenarioError, match=r"ZooKeeper's, which is not read of Kafka 4.4.0"):
+        dead_cluster(nodes, dump, replace(SETTINGS, kafka="4.4.0"))
+    with pytest.raises(ScenarioError, match=r"controllers', which is not read of Kafka 3.2.0"):
+        dead_cluster(nodes, DUMP, replace(SETTINGS, kafka="3.2.0"))
+    disk(tmp_path.parent / f"{tmp_path.name}-other", 7, records=3, cluster="other")
+    other = read_evidence([tmp_path.parent / f"{tmp_path.name}-other"])
+    with pytest.raises(ScenarioError, match="of different clusters: c, other"):
+        other.add_dump(dump)
+    (tmp_path / "3" / METADATA).mkdir(parents=True)
+    (tmp_path / "3" / "meta.properties").write_text("node.id=100\ncluster.id=c\n")
+    with pytest.raises(ScenarioError, match="both ZooKeeper and the controllers"):
+        dump_of(read_disks([tmp_path]), "3.9.2")
+
+
+@pytest.mark.parametrize("session", [True, False])
+def test_a_dead_leader_in_zookeeper_mode_does_not_let_writes_return(
+    tmp_path: Path, session: bool
+) -> None:
+    """Once all brokers are gone, no controller is left that would remove the leader's name."""
+    for broker, records in ((1, 9), (2, 9)):
+        disk(tmp_path / str(broker), broker, records=records)
+    zookeeper(tmp_path, session=session)
+    nodes = read_disks([tmp_path])
+    dump = dump_of(nodes, "2.6.2").replace('"isr": [1]', '"isr": [1, 2]').replace('"2"', '"1"')
+    found = dead_cluster(nodes, dump, replace(SETTINGS, kafka="2.6.2"))
+    judged = {one.steps: one for one in alternatives(found.situations)}
+    assert judged[()].outcomes["orders", 0].writes is Ability.NO
+    assert judged[(Start((2,)),)].outcomes["orders", 0].leaders == (2,)
+    assert judged[(Start((1, 2)),)].writes_return(("orders", 0)).after == 1
+
+
+def test_data_and_logs_of_zookeeper_may_be_in_folders_beside_each_other(tmp_path: Path) -> None:
+    for broker in (1, 2):
+        disk(tmp_path / str(broker), broker, records=9)
+    zookeeper(tmp_path)
+    (tmp_path / "zookeeper").rename(tmp_path / "log")
+    content = {"/cluster/id": {"version": "1", "id": "c"}}
+    (tmp_path / "data" / "version-2").mkdir(parents=True)
+    (tmp_path / "data" / "version-2" / "snapshot.0").write_bytes(snapshot(content))
+    dump = dump_of(read_disks([tmp_path]), "2.6.2")
+    assert dump == dump_of(read_disks([tmp_path / "log"]), "2.6.2")
+    apart = read_evidence([tmp_path / "1", tmp_path / "data", tmp_path / "log"])
+    assert dump_of(apart.nodes, "2.6.2") == dump
+    with pytest.raises(ScenarioError, match=r"data: .* no transaction log"):
+        dump_of(read_disks([tmp_path / "data"]), "2.6.2")
+
+
+@pytest.mark.parametrize("at", [-5, 7, 10**6])
+def test_a_damaged_index_is_not_followed(tmp_path: Path, at: int) -> None:
+    replica = disk(tmp_path, 1, records=9, clean=True) / "orders-0"
+    (replica / "leader-epoch-checkpoint").write_text("0\n1\n4 2\n")
+    (replica / f"{0:020}.index").write_bytes(struct.pack(">ii", 1, at))
+    assert read_disks([tmp_path])[1].logs["orders", 0].end == 9
+
+
+@pytest.mark.parametrize("at", [1_700_000_000_000_000, 2**62])
+def test_a_timestamp_that_is_no_date_is_unknown(at: int) -> None:
+    assert sent([(0, 1000), (9, 2000)], Offsets(0, 9)) is not None
+    assert sent([(0, 1000), (9, at)], Offsets(0, 9)) is None
 
 
 def advise(nodes_at: Path, dump: str, *options: str) -> tuple[int, str]:
@@ -242,12 +378,51 @@ def advise(nodes_at: Path, dump: str, *options: str) -> tuple[int, str]:
     return done.exit_code, done.output
 
 
+@pytest.mark.parametrize(
+    ("dump", "message"),
+    [
+        ("Dumping /metadata/0.log\n", "metadata.dump has no record of a metadata log"),
+        ('| payload: {"type"\n', "the metadata log is damaged: Expecting ':' delimiter"),
+    ],
+)
+def test_a_dump_without_records_or_with_damaged_ones_is_refused(
+    nodes, tmp_path: Path, dump: str, message: str
+) -> None:
+    path = tmp_path / "metadata.dump"
+    path.write_text(dump)
+    done = captured("advise", "start", tmp_path, "--kafka", "3.9.1", "--metadata-dump", path)
+    assert done.returncode == 2
+    assert message in done.stderr
+
+
 def test_the_command_names_the_best_steps_and_what_others_lose(nodes, tmp_path) -> None:
     code, text = advise(tmp_path, DUMP, "--acks", "all", "--fail-on", "possible")
     assert code == 0
     assert "Best: start 1 and 2 together: keeps everything." in text
     assert "start 2; unclean election; start 1" in text
     assert "loses" in text
+
+
+def test_the_answer_says_when_writes_return_and_when_the_records_were_sent(nodes, tmp_path) -> None:
+    (tmp_path / "server.properties").write_text("broker.session.timeout.ms=6000\n")
+    server = ("--acks", "all", "--server", str(tmp_path / "server.properties"))
+    _, text = advise(tmp_path, DUMP, *server)
+    assert "writes return once 'start 1 and 2 together' is done" in text
+    path = tmp_path / "metadata.dump"
+
+    def if_done(*steps: str) -> str:
+        words = ["advise", "what-if", str(tmp_path), "--kafka", "3.9.1", *server]
+        words += ["--metadata-dump", str(path)]
+        words += [word for step in steps for word in ("--step", step)]
+        return CliRunner().invoke(app, words, env={"COLUMNS": "300"}).output
+
+    # Only the log of broker 1 has offsets 5 to 8; the dead leader is not fenced yet.
+    lost = if_done("start 2", "unclean election")
+    assert "loses offsets 5 to 8; broker 1 still has them on its disk" in lost
+    assert "sent about 1970-01-01 00:00:02.000 to 1970-01-01 00:00:02.000" in lost
+    fenced = "and broker 1 is fenced, up to 6 s (broker.session.timeout.ms) later"
+    assert f"writes return once 'unclean election' is done {fenced}" in lost
+    assert "writes return" not in if_done("start 2")
 
 
 def test_the_election_is_printed_for_partitions_without_a_leader(nodes, tmp_path) -> None:

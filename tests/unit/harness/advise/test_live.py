@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 
 from ackproof.advise import live as live_module
 from ackproof.advise.alternatives import Alternative, alternatives, if_one_more_fails, parsed_step
-from ackproof.advise.bundle import Evidence, document, write
+from ackproof.advise.bundle import Evidence, document, read_evidence, write
 from ackproof.advise.document import json_schema
-from ackproof.advise.live import LiveCluster, possible, state
+from ackproof.advise.live import Eligible, LiveCluster, possible, state
 from ackproof.advise.rolling import restart
 from ackproof.advise.screen import print_restart
 from ackproof.cli.main import app
@@ -68,6 +68,43 @@ def test_unknown_eligible_replicas_are_each_a_possibility() -> None:
     assert any("which replica is eligible" in one for one in state(live, "4.3.1").unknown)
 
 
+DESCRIBED = (
+    "Topic: orders\tTopicId: x\tPartitionCount: 1\tReplicationFactor: 3\tConfigs: \n"
+    "\tTopic: orders\tPartition: 0\tLeader: {leader}\tReplicas: 1,2,3\tIsr: {isr}\t"
+    "Elr: {elr}\tLastKnownElr: {last}\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("elr", "last", "first"), [("1", "", (1,)), ("", "3", None), ("2,3", "", (2,))]
+)
+def test_described_eligible_replicas_are_the_only_possibility(elr, last, first) -> None:
+    live = cluster(None, (), running=(), minimum=2)
+    text = DESCRIBED.format(leader="none", isr="", elr=elr, last=last)
+    found = live_module.with_description(live, text)
+    states = possible(found, PLACE, kafka="4.3.1")
+    members = frozenset(map(int, elr.split(","))) if elr else frozenset()
+    assert {one.elr_members for one in states} == {members}
+    assert {one.last_known_leader for one in states} == ({int(last)} if last else {None})
+    has = {one.broker for each in states for one in each.replicas if not one.log.end}
+    assert has == {1, 2, 3} - (members or {int(last)})
+    assert not any("eligible" in one for one in state(found, "4.3.1").unknown)
+    if first:
+        rest = tuple(one for one in (1, 2, 3) if one not in first)
+        steps = (Start(first), Elect(), Start(rest))
+        assert judged(found, "4.3.1")[steps].verdict == "keeps everything"
+        assert judged(live, "4.3.1")[steps].verdict == "may lose"
+
+
+def test_a_description_of_another_moment_or_version_is_not_used() -> None:
+    live = cluster(None, (), running=(), minimum=2)
+    for leader, isr in (("2", ""), ("none", "2")):
+        text = DESCRIBED.format(leader=leader, isr=isr, elr="1", last="")
+        assert live_module.with_description(live, text).eligible == {}
+    with pytest.raises(ScenarioError, match="names no eligible leader replicas"):
+        live_module.with_description(live, "\tTopic: orders\tPartition: 0\tLeader: 1\tIsr: 1\n")
+
+
 def test_a_missing_right_is_named_and_the_default_is_said() -> None:
     found = state(cluster(2, (2, 3), refused=["orders"]), "3.9.1")
     assert any("missing right: DescribeConfigs" in one for one in found.unknown)
@@ -99,6 +136,10 @@ def test_one_more_failure_counts_partitions() -> None:
 def test_a_topic_without_reported_partitions_is_no_cluster_without_partitions(monkeypatch) -> None:
     monkeypatch.setattr(live_module.Preflight, "topics", lambda _: frozenset({"orders"}))
     monkeypatch.setattr(live_module.Admin, "partitions", lambda _: {})
+    monkeypatch.setattr(live_module.Preflight, "cluster_id", lambda _: "redpanda.6c64")
+    with pytest.raises(ClusterError, match="is a cluster of Redpanda, whose rules"):
+        live_module.ask("localhost:1", {})
+    monkeypatch.setattr(live_module.Preflight, "cluster_id", lambda _: "Some(22 characters)")
     with pytest.raises(ClusterError, match="did not answer which partitions topic orders has"):
         live_module.ask("localhost:1", {})
 
@@ -136,6 +177,13 @@ def run(*words: object) -> tuple[int, str]:
 
 def test_the_commands_read_a_bundle_of_a_running_cluster(tmp_path: Path) -> None:
     bundle = tmp_path / "bundle"
+    eligible = {PLACE: Eligible(members=frozenset({1}), last_leader=None)}
+    live = replace(cluster(None, (1,)), eligible=eligible)
+    write(document(Evidence(live=live)), bundle)
+    assert read_evidence([bundle]).live == live
+    with pytest.raises(ScenarioError, match="is the second bundle of a running cluster"):
+        read_evidence([bundle, bundle])
+    bundle.unlink()
     write(document(Evidence(live=cluster(None, (1,)))), bundle)
     code, text = run(*("start", bundle, "--kafka", "3.9.1", "--acks", "all", "--one-more-failure"))
     assert code == 0

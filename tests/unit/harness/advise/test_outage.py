@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -16,11 +18,11 @@ from ackproof.advise.bundle import Evidence, document, read_evidence, write
 from ackproof.advise.dead_cluster import Settings
 from ackproof.advise.disks import read_disks
 from ackproof.advise.outage import Outage, outages
+from ackproof.advise.outage_screen import print_outages
 from ackproof.advise.records import read_records
-from ackproof.advise.screen import print_outages
 from ackproof.cli.main import app
 from ackproof.errors import ScenarioError
-from ackproof.observation import broker_log
+from ackproof.observation import broker_log, clocks, metadata_log
 from ackproof_model.advice import Offsets
 from segment_files import batch
 from support.dead_disks import DUMP, disk, payload
@@ -336,3 +338,82 @@ def test_the_screen_names_broker_0_as_compared() -> None:
     console = Console(record=True, width=200)
     print_outages(console, {("orders", 0): one}, None)
     assert "compared with the log of broker 0" in console.export_text()
+
+
+AGAIN = (
+    UNCLEAN
+    + payload("REMOVE_TOPIC_RECORD", topicId="a")
+    + "baseOffset: 20 lastOffset: 22 count: 2 CreateTime: 1795572005000 size: 1\n"
+    + payload("TOPIC_RECORD", name="orders", topicId="b")
+    + payload(
+        "PARTITION_RECORD",
+        partitionId=0,
+        topicId="b",
+        replicas=[1, 2],
+        isr=[2],
+        leader=2,
+        leaderEpoch=0,
+        partitionEpoch=0,
+    )
+)
+
+
+def test_a_log_of_an_earlier_topic_of_this_name_is_not_compared(disks: Path) -> None:
+    (disks / "1" / "orders-0" / "partition.metadata").write_text("version: 0\ntopic_id: a\n")
+    (disks / "2" / "orders-0" / "partition.metadata").write_text("version: 0\ntopic_id: b\n")
+    found = past(disks, AGAIN, LINES[:1])
+    assert found.gone == ()
+    assert "broker 1 has the log of another topic of this name" in found.undecided[0]
+    (disks / "1" / "orders-0" / "partition.metadata").write_text("version: 0\ntopic_id: b\n")
+    assert past(disks, AGAIN).gone
+
+
+def test_lines_of_an_earlier_topic_of_this_name_are_not_read(disks: Path) -> None:
+    assert past(disks, UNCLEAN, LINES).truncations
+    assert past(disks, AGAIN, LINES[:1]).truncations == ()
+    late = [line.replace("02:00:10", "02:00:03") for line in LINES[2:]]
+    assert past(disks, AGAIN, late).truncations == ()
+
+
+def test_lines_before_a_state_from_a_snapshot_count(disks: Path) -> None:
+    """Its topic and leader epoch began earlier, at a time that is not known."""
+    later = UNCLEAN.replace("CreateTime: 1 ", "CreateTime: 1795600000000 ")
+    assert [one.to for one in past(disks, later, LINES).truncations] == [5]
+    shrunk = payload("PARTITION_CHANGE_RECORD", partitionId=0, topicId="a", isr=[1])
+    of_snapshot = DUMP.replace("CreateTime: 1 ", "CreateTime: 1795600000000 ") + shrunk
+    events = list(broker_log.parse(LINES[:1], broker=1))
+    assert clocks.of_log_lines(metadata_log.parse(of_snapshot), events) == []
+    new = metadata_log.parse(of_snapshot.replace('"partitionEpoch": 2', '"partitionEpoch": 0'))
+    assert clocks.of_log_lines(new, events)
+
+
+@pytest.mark.parametrize(
+    ("shift_s", "words"),
+    [
+        (0, ""),
+        (20, ""),
+        (-60, "60 s behind"),
+        (7200, "7,200 s ahead of"),
+        (-7200, "7,200 s behind"),
+    ],
+)
+def test_another_clock_or_time_zone_of_a_log_is_reported(shift_s: int, words: str) -> None:
+    begins = UNCLEAN.replace('"partitionEpoch": 2', '"partitionEpoch": 0')
+    log = metadata_log.parse(begins.replace("CreateTime: 1 ", "CreateTime: 1764036000000 "))
+    (event,) = broker_log.parse(LINES[:1], broker=1)
+    at = datetime.fromtimestamp(1764036000 + shift_s, tz=UTC)
+    found = clocks.of_log_lines(log, [replace(event, at=at)])
+    assert found == [] if not words else words in found[0]
+
+
+def test_the_page_has_what_is_gone_and_where_it_survives(disks: Path, tmp_path: Path) -> None:
+    page = tmp_path / "outage.html"
+    dump = tmp_path / "dump"
+    dump.write_text(UNCLEAN)
+    words = ["advise", "outage", *map(str, (disks / "1", disks / "2")), "--kafka", "3.9.1"]
+    words += ["--metadata-dump", str(dump), "--html", str(page)]
+    assert CliRunner().invoke(app, words).exit_code == 1
+    text = page.read_text()
+    assert "4 acknowledged offsets of 1 of 1 partitions may be gone" in text
+    assert "on the disk of broker 1: ackproof advise extract" in text
+    assert "<script" not in text

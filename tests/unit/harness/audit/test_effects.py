@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
-from itertools import permutations
+from itertools import permutations, product
 
 import pytest
 
@@ -19,6 +19,7 @@ from ackproof.own_config.configuration import Client, Given, OwnConfig, Settings
 from ackproof.scenario import shipped
 from ackproof.scenario.loader import Configured, load
 from ackproof.scenario.model import Scenario
+from ackproof_model.bounds.losing import Question
 
 FILE = "app.properties"
 IDEMPOTENT = {"acks": "all", "enable.idempotence": "true"}
@@ -355,6 +356,24 @@ def test_writes_that_stop_name_a_change_that_the_model_finds_sufficient():
         ("min.insync.replicas", "1"),
     ]
     assert risk.trace[-1] == "B leads; the ISR is {B}."
+
+
+@pytest.mark.parametrize("kafka", ["1.1.1", "2.8.2", "3.4.1", "4.0.1", "4.1.2"])
+@pytest.mark.parametrize("elr", [False, True])
+def test_no_other_rule_than_that_of_eligible_leaders_decides_what_stops(kafka, elr):
+    if elr and kafka < "4":
+        return
+    for minimum, unclean in product((1, 2, 3), (False, True)):
+        question = Question(
+            kafka_version=availability.RULES[elr],
+            elr=elr,
+            acks="all",
+            replicas=3,
+            min_insync_replicas=minimum,
+            unclean=unclean,
+        )
+        of_version = replace(question, kafka_version=kafka)
+        assert availability.smallest(of_version) == availability.smallest(question)
 
 
 def own_config(scenario: Scenario) -> OwnConfig:

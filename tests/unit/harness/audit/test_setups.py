@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -94,6 +95,54 @@ def test_a_replication_factor_that_nobody_states_has_each_value(
     assert created.topic.name == ""
 
 
+@pytest.mark.parametrize(
+    ("changes", "minima", "unclean"),
+    [
+        ({}, [], []),
+        ({"defaults_hold": False}, ["1", "2"], ["false", "true"]),
+        (
+            {"defaults_hold": False, "broker": settings({"min.insync.replicas": "2"})},
+            [],
+            ["false", "true"],
+        ),
+        (
+            {
+                "defaults_hold": False,
+                "topics": (Topic(name="t", replication_factor=Given("3", "d:1"), in_force=True),),
+            },
+            [],
+            [],
+        ),
+        (
+            {
+                "defaults_hold": False,
+                "topics": (Topic(name="t", replication_factor=Given("1", "t:1")),),
+            },
+            ["1"],
+            ["false", "true"],
+        ),
+    ],
+)
+def test_what_files_that_were_not_given_may_have_is_open(
+    changes: dict[str, object], minima: list[str], unclean: list[str]
+) -> None:
+    config = own(**changes)
+    assert assumed(config, "min.insync.replicas") == minima
+    assert assumed(config, "unclean.leader.election.enable") == unclean
+
+
+def test_what_something_fills_in_has_each_value() -> None:
+    filled = {"min.insync.replicas": "", "unclean.leader.election.enable": ""}
+    config = own(broker=settings(filled), producers=(producer({"acks": ""}),))
+    assert assumed(config, "min.insync.replicas") == ["1", "2"]
+    assert assumed(config, "unclean.leader.election.enable") == ["false", "true"]
+    assert assumed(config, "acks") == ["0", "1", "all"]
+    [group] = setups(config)
+    assert {one.producer.settings["acks"].value for one in group if one.producer} == {
+        *("0", "1", "all")
+    }
+
+
 def test_without_a_producer_each_acks_has_an_answer() -> None:
     assert assumed(own(producers=()), "acks") == ["0", "1", "all"]
     assert assumed(own(), "acks") == []
@@ -176,6 +225,29 @@ def test_a_minimum_in_a_file_of_brokers_does_not_decide_with_eligible_leader_rep
     both = settings({**values, "process.roles": "broker,controller"})
     assert only(own(kafka=config.kafka, broker=both)).partition.min_insync_replicas == 2
     assert only(own(broker=settings(values))).partition.min_insync_replicas == 2, "before 4.1"
+    controllers = own(kafka=config.kafka, broker=config.broker, controller=settings({"a": "b"}))
+    assert only(controllers).partition.min_insync_replicas == 1
+
+
+@pytest.mark.parametrize("mode", ["kraft", "zookeeper"])
+@pytest.mark.parametrize("of_controllers", ["true", "false", ""])
+def test_the_active_controller_elects_by_its_own_setting(mode: str, of_controllers: str) -> None:
+    key, roles = "unclean.leader.election.enable", {"process.roles": "controller"}
+    stated = {**roles, **({key: of_controllers} if of_controllers else {})}
+    config = own(
+        mode=Given(mode, "f:1"),
+        broker=settings({key: "false"}),
+        controller=settings(stated, "controller.properties") if mode == "kraft" else {},
+    )
+    setup = only(config)
+    unclean = mode == "kraft" and of_controllers == "true"
+    assert setup.partition.unclean_leader_election is unclean
+    assert setup.settings[key].value == str(unclean).lower()
+    assert setup.settings[key].source.startswith("controller.properties" if unclean else "")
+    of_topic = (
+        Topic(name="a", replication_factor=Given("3", ""), settings=settings({key: "true"})),
+    )
+    assert only(replace(config, topics=of_topic)).partition.unclean_leader_election
 
 
 def test_flushes_and_racks_are_taken() -> None:
@@ -264,7 +336,7 @@ def test_transactions_make_a_producer_idempotent(library: str) -> None:
     assert not only(own(producers=(without,))).partition.idempotence
 
 
-@pytest.mark.parametrize("version", ["3.10.0", "9.9.9", "2.9"])
+@pytest.mark.parametrize("version", ["3.10.0", "9.9.9", "2.9", "3.8.2", "3.9.9"])
 def test_a_version_that_does_not_exist_is_refused(version: str) -> None:
     with pytest.raises(ScenarioError, match="there is no Kafka"):
         only(own(kafka=Given(version, "--kafka")))

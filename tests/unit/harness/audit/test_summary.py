@@ -47,10 +47,13 @@ def test_loss_for_some_unstated_values_depends_on_them() -> None:
     values = (assumed((with_acks,), (), acks="1"), assumed((), ((CRASH,),), acks="all"))
     answer = orders(risks=(with_acks,), unstated=("acks",), assumed=values, alternatives=())
     summary = only(answer)
-    assert (summary.verdict, summary.verdict_text) == ("DEPENDS", "on acks, which no file states")
+    assert (summary.verdict, summary.verdict_text) == (
+        "DEPENDS",
+        "on acks, which the files leave open",
+    )
     assert summary.columns == ("acks=1", "acks=all")
     assert cells(answer, "a broker crashes") == ("CAN LOSE", "safe")
-    assert "No file states acks: the answers are for each value." in screen(audit(answer))
+    assert "The files leave acks open: the answers are for each value." in screen(audit(answer))
 
 
 def test_undecided_is_not_answered_no() -> None:

@@ -241,6 +241,7 @@ def test_scenario_of_a_risk_has_the_configuration(folder, capsys) -> None:
     text = path.read_text()
     assert "kafka: 3.9.1" in text
     assert "power_loss" in text
+    assert "OUT_OF_ORDER_SEQUENCE_NUMBER" in text, "librdkafka stops where a loss took batches"
     assert ackproof("validate", str(path)) == ExitCode.HOLDS
 
 

@@ -56,3 +56,25 @@ def test_a_prediction_that_contradicts_what_is_expected_fails(
         document = json.loads(gated(monkeypatch, lost, *options, "--json", path=where).stdout)
         assert bool(document[0]["violations"]) == bool(status)
         assert document[0]["predicted"] == {"lost": lost}
+
+
+@pytest.mark.parametrize(
+    ("options", "replaced"),
+    [
+        ([], ""),
+        (
+            ["--set", "topics.orders.settings.min.insync.replicas=1"],
+            " with min.insync.replicas=1",
+        ),
+    ],
+)
+def test_the_heading_of_an_arm_has_the_values_that_replace_its_own(
+    monkeypatch: pytest.MonkeyPatch, options: list[str], replaced: str
+) -> None:
+    monkeypatch.setattr(
+        prediction, "predict_each", lambda all_: list(map(prediction.predict, all_))
+    )
+    result = gated(monkeypatch, "possible", *options, path=SCENARIO.with_name("acks.yaml"))
+    headings = [line for line in result.output.splitlines() if line.startswith("acks=")]
+    arms = ("acks=0", "acks=1", "acks=all, min.insync.replicas=2")
+    assert headings == [f"{arm}{replaced}" for arm in arms]

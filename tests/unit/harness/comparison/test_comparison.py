@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -127,6 +128,25 @@ def test_a_resumed_comparison_has_the_result_of_an_uninterrupted_one(tmp_path: P
     assert [p.settled for p in summary.pairs] == [p.settled for p in expected.pairs]
     assert [p.p_value for p in summary.pairs] == [p.p_value for p in expected.pairs]
     assert len(list(again.results())) == len(whole.tried)
+
+
+@pytest.mark.parametrize(("untimed", "times"), [(True, "unknown"), (False, "measured")])
+def test_trials_of_earlier_versions_are_read(tmp_path: Path, untimed: bool, times: str) -> None:
+    compared(tmp_path, lambda _: 0)
+    [trials] = tmp_path.glob("*/trials.jsonl")
+    lines = [json.loads(line) for line in trials.read_text().splitlines()]
+    for line in lines:
+        del line["measures"]["times"], line["measures"]["ack_latency_at_most_ms"]
+        line["measures"]["untimed"] = untimed
+    trials.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    store = stored.resume(trials.parent)
+    assert {trial.measures.times for trial in store.trials if trial.measures} == {times}
+    lines[1]["measures"]["availability"] = 0.5
+    trials.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    with pytest.raises(
+        RunDirectoryError, match=r"jsonl:2 is damaged, or of another version: .*avail"
+    ):
+        stored.resume(trials.parent)
 
 
 def test_a_directory_without_a_plan_cannot_be_resumed(tmp_path: Path) -> None:

@@ -275,13 +275,13 @@ class TestKafkaJars:
         return behave
 
     def test_resolved_once_then_cached(self, mvn):
-        mvn('touch "$out/kafka_2.13-4.99.9.jar" "$out/slf4j-reload4j-1.7.36.jar"')
-        folder = maven.kafka_jars("4.99.9", machine.silent)
+        mvn('touch "$out/kafka_2.13-4.99.1.jar" "$out/slf4j-reload4j-1.7.36.jar"')
+        folder = maven.kafka_jars("4.99.1", machine.silent)
         assert sorted(path.name for path in folder.iterdir()) == [
-            "kafka_2.13-4.99.9.jar",
+            "kafka_2.13-4.99.1.jar",
             "slf4j-reload4j-1.7.36.jar",
         ]
-        assert maven.kafka_jars("4.99.9", machine.silent) == folder
+        assert maven.kafka_jars("4.99.1", machine.silent) == folder
         [call] = mvn.calls()
         assert f"-Dmaven.repo.local={machine.cache_dir()}/maven-repository" in call
 
@@ -307,25 +307,25 @@ class TestKafkaJars:
 
     def test_missing_binding_is_resolved_in_a_second_pass(self, mvn):
         mvn('touch "$out/log4j-core-2.25.4.jar"; cp "$out/../pom.xml" "$out/pom.jar"')
-        folder = maven.kafka_jars("4.99.9", machine.silent)
+        folder = maven.kafka_jars("4.99.1", machine.silent)
         assert len(mvn.calls()) == 2
         assert "<artifactId>log4j-slf4j-impl</artifactId>" in (folder / "pom.jar").read_text()
 
     def test_an_interrupted_resolution_is_repeated(self, mvn):
         mvn('touch "$out/half.jar"; echo "[ERROR] Connection reset"; exit 1')
         with pytest.raises(ImageError, match="Connection reset"):
-            maven.kafka_jars("4.99.9", machine.silent)
+            maven.kafka_jars("4.99.1", machine.silent)
         mvn('touch "$out/slf4j-reload4j-1.7.36.jar"')
-        folder = maven.kafka_jars("4.99.9", machine.silent)
+        folder = maven.kafka_jars("4.99.1", machine.silent)
         assert [path.name for path in folder.iterdir()] == ["slf4j-reload4j-1.7.36.jar"]
 
     def test_only_jars_in_the_cache_need_no_maven(self, monkeypatch, tmp_path):
         monkeypatch.setenv("PATH", str(tmp_path))
-        assert "mvn" in maven.jars_problem("4.99.9")
+        assert "mvn" in maven.jars_problem("4.99.1")
         with pytest.raises(ImageError, match="mvn"):
-            maven.kafka_jars("4.99.9", machine.silent)
-        (machine.cache_dir() / "jars" / "4.99.9").mkdir(parents=True)
-        assert maven.jars_problem("4.99.9") == ""
+            maven.kafka_jars("4.99.1", machine.silent)
+        (machine.cache_dir() / "jars" / "4.99.1").mkdir(parents=True)
+        assert maven.jars_problem("4.99.1") == ""
 
     @pytest.mark.parametrize(
         "line",
@@ -341,9 +341,9 @@ class TestKafkaJars:
 
     @pytest.mark.parametrize("artifact", ["kafka_2.13", "kafka-clients"])
     def test_a_version_without_its_first_artifact_does_not_exist(self, artifact):
-        line = f"[ERROR] Could not find artifact org.apache.kafka:{artifact}:jar:4.99.9 in x (y)"
-        error = maven.maven_error("4.99.9", line)
-        assert "Kafka 4.99.9 does not exist in the Maven registry" in error.message
+        line = f"[ERROR] Could not find artifact org.apache.kafka:{artifact}:jar:4.99.1 in x (y)"
+        error = maven.maven_error("4.99.1", line)
+        assert "Kafka 4.99.1 does not exist in the Maven registry" in error.message
         assert "any released version of Apache Kafka" in error.hint
 
     def test_other_failures_show_the_first_error_line(self):

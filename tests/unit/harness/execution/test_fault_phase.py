@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ackproof.execution.fault_phase import unfinished
+from ackproof.execution.fault_phase import too_busy, unfinished
 from ackproof.scenario.model import Scenario
 
 
@@ -42,3 +42,11 @@ def test_a_fault_may_remain_in_force_if_a_producer_may_stop(
     left: Any = Left()
     troubles = unfinished(left, scenario)
     assert [words for words in ("never began", "did not end") if words in str(troubles)] == named
+
+
+def test_a_machine_that_cannot_keep_up_is_reported() -> None:
+    assert too_busy(0.97, 0.02).startswith(
+        "this machine cannot keep up: processes waited for a CPU in 97% of the time. Counts"
+    )
+    assert too_busy(0.97, 0.0005) == ""  # a client uses all that is left, and no other waits long
+    assert too_busy(0.3, 0.02) == ""

@@ -61,6 +61,8 @@ def judged(expect: Expect, reasons: list[str] | None = None, **observed: int) ->
         ({}, {"read-then-gone": 1}, [], Word.VIOLATED),
         ({"read_then_gone": "some"}, {"read-then-gone": 1}, [], Word.HOLDS),
         ({"read_then_gone": "some"}, {"read-then-gone": 0}, [], Word.VIOLATED),
+        ({}, {"misplaced-read": 1}, [], Word.HOLDS),
+        ({"misplaced_read": "none"}, {"misplaced-read": 1}, [], Word.VIOLATED),
         ({"unprocessed": "none"}, {"unprocessed": 9}, [], Word.VIOLATED),
         ({"unprocessed": "none"}, {"unprocessed": 9}, ["consumer 0 died"], Word.INCONCLUSIVE),
     ],

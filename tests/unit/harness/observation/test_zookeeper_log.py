@@ -1,56 +1,31 @@
 from __future__ import annotations
 
-import json
 import struct
 from pathlib import Path
-from zlib import adler32
 
 import pytest
 
 from ackproof.observation.metadata_log import MetadataLog
 from ackproof.observation.zookeeper_log import states, writes
+from support.zookeeper_files import (
+    CLOSE_SESSION,
+    CREATED,
+    HEADER,
+    MULTI,
+    STATE,
+    TOPIC,
+    changed,
+    create,
+    deleted,
+    leads,
+    transaction,
+)
 
 # Taken from real clusters: broker 2 leads orders-0, is killed, deregistered, and comes back.
 LOGS = {
     version: (Path(__file__).parent / f"zookeeper_{version}.log").read_bytes()
     for version in ("0.10.2.2", "2.6.2")
 }
-HEADER = LOGS["2.6.2"][:16]
-
-CREATE, DELETE, SET_DATA, CLOSE_SESSION, MULTI = 1, 2, 5, -11, 14
-STATE = "/brokers/topics/t/partitions/0/state"
-
-
-def text(value: str) -> bytes:
-    return struct.pack(">i", len(value)) + value.encode()
-
-
-def create(path: str, data: object, *, ephemeral: bool = False) -> tuple[int, bytes]:
-    rights = struct.pack(">ii", 1, 31) + text("world") + text("anyone")
-    return CREATE, text(path) + text(json.dumps(data)) + rights + struct.pack(">?i", ephemeral, 1)
-
-
-def changed(path: str, data: object, version: int) -> tuple[int, bytes]:
-    return SET_DATA, text(path) + text(json.dumps(data)) + struct.pack(">i", version)
-
-
-def deleted(path: str) -> tuple[int, bytes]:
-    return DELETE, text(path)
-
-
-def transaction(
-    zxid: int, kind: int, body: bytes, *, session: int = 7, milliseconds: int = 1000
-) -> bytes:
-    content = struct.pack(">qiqqi", session, 1, zxid, milliseconds, kind) + body
-    return struct.pack(">qi", adler32(content), len(content)) + content + b"B"
-
-
-def leads(leader: int, epoch: int, isr: list[int]) -> dict[str, object]:
-    return {"leader": leader, "leader_epoch": epoch, "isr": isr, "version": 1}
-
-
-TOPIC = transaction(1, *create("/brokers/topics/t", {"partitions": {"0": [1, 2]}}))
-CREATED = transaction(2, *create(STATE, leads(1, 0, [1, 2])))
 
 
 def read(*transactions: bytes) -> MetadataLog:

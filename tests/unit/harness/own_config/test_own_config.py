@@ -321,6 +321,14 @@ def test_without_files_nothing_changes() -> None:
     assert "acks: all" in text
 
 
+def test_a_scenario_has_no_defaults_for_a_file_that_was_not_given(tmp_path: Path) -> None:
+    (tmp_path / "k.service").write_text(
+        "ExecStart=/opt/kafka_2.13-3.9.1/bin/kafka-server-start.sh /etc/s.properties\n"
+    )
+    with pytest.raises(ScenarioError, match=r"service:1: /etc/s.properties has settings"):
+        overlay(read_options([(tmp_path / "k.service", "")]), documents.parse(YOURS))
+
+
 def test_a_single_broker_has_topics_of_one_replica(tmp_path: Path) -> None:
     path = tmp_path / "compose.yml"
     path.write_text(

@@ -155,6 +155,26 @@ def test_kafkas_precedence_decides_between_files(
     assert any(warning in text for text in own.warnings)
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "shape", "unused"),
+    [
+        ("p", "acks=all\nmin.insync.replicas=2\n", "producer.properties", "clients"),
+        ("s", "broker.id=1\nacks=all\n", "server.properties", "brokers"),
+        ("s", "broker.id=1\nmin.insync.replicas=2\n", "server.properties", ""),
+        ("t", "retention.ms=-1\nauto.offset.reset=latest\n", "topic settings", "brokers"),
+        ("d", "min.insync.replicas=2\nauto.offset.reset=latest\n", "server.properties", "brokers"),
+        ("c", "acks=all\nauto.offset.reset=latest\n", "client.properties", ""),
+    ],
+)
+def test_a_setting_of_another_kind_of_file_is_reported(
+    name: str, text: str, shape: str, unused: str
+) -> None:
+    own = texts(**{name: text})
+    assert [one.shape for one in own.read] == [shape]
+    key = text.splitlines()[1].partition("=")[0]
+    assert own.warnings == ((f"{name}:2: {key}: {unused} do not read it: not used",) * bool(unused))
+
+
 def test_values_that_no_broker_starts_with_are_reported() -> None:
     own = texts(
         a="broker.id=1\nmin.insync.replicas=two\nunclean.leader.election.enable=yes\n"
@@ -297,6 +317,21 @@ def test_a_folder_is_searched_and_other_files_are_passed_over(tmp_path: Path) ->
     assert [Path(one.file).name for one in own.refused] == ["image.properties"]
     assert own.producers == ()
     assert any("web.yaml" in text for text in own.warnings)
+
+
+def test_of_controllers_the_value_counts_that_loses_more_or_is_dynamic(tmp_path: Path) -> None:
+    key = "unclean.leader.election.enable"
+    (tmp_path / "broker.properties").write_text(f"process.roles=broker\n{key}=false\n")
+    for number, value in enumerate(("false", "true")):
+        file = tmp_path / f"controller-{number}.properties"
+        file.write_text(f"process.roles=controller\nnode.id={number}\n{key}={value}\n")
+    assert read([tmp_path]).broker[key].value == "false"
+    assert read([tmp_path]).controller[key].value == "true"
+    (tmp_path / "dynamic.txt").write_text(
+        "Default configs for brokers in the cluster are:\n"
+        f"  {key}=false sensitive=false synonyms={{}}\n"
+    )
+    assert read([tmp_path]).controller[key].value == "false"
 
 
 def test_a_folder_without_a_file_of_kafka_is_refused(tmp_path: Path) -> None:
@@ -445,9 +480,54 @@ _STARTED = {
 def test_a_properties_file_of_a_command_that_was_not_given_is_reported(name: str) -> None:
     alone = texts(**{name: _STARTED[name]})
     together = texts(**{name: _STARTED[name], "s_properties": "node.id=1\nlog.dirs=/tmp/k\n"})
-    unread = "a broker starts with /etc/s.properties, which was not given"
+    unread = "/etc/s.properties may have settings of brokers and was not given"
     assert any(unread in text for text in alone.warnings)
+    assert (alone.defaults_hold, together.defaults_hold) == (False, True)
     assert not any(unread in text for text in together.warnings)
+
+
+MOUNTED = (
+    "services:\n  k:\n    image: apache/kafka:3.9.0\n    volumes: ['{}']\n    environment: {{{}}}\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "hold"),
+    [
+        ("node.id=1\nlog.dirs=/tmp/k\n", True),
+        ("acks=all\nenable.idempotence=true\n", False),
+        ("process.roles=controller\nnode.id=1\n", False),
+        ("Dynamic configs for broker 1 are:\n  log.cleaner.threads=2 sensitive=false\n", False),
+        ("services:\n  k:\n    image: apache/kafka:3.9.0\n", True),
+        ("services:\n  k: {image: apache/kafka:3.9.0, volumes: ['./c:/mnt/shared/config']}", False),
+        ("services:\n  k: {image: apache/kafka:3.9.0, volumes: ['data:/var/lib/data']}", True),
+        ("services:\n  k: {image: apache/kafka:3.9.0, env_file: k.env}", False),
+        (MOUNTED.format("./c:/mnt/shared/config:ro,z", "K: 1"), False),
+        (MOUNTED.format("./c:/mnt/shared/config:ro", "KAFKA_NODE_ID: 1"), False),
+        (MOUNTED.format("./c:/etc/kafka/secrets:ro", "KAFKA_NODE_ID: 1"), True),
+    ],
+)
+def test_defaults_hold_only_where_files_describe_the_brokers(text: str, hold: bool) -> None:
+    assert texts(file=text).defaults_hold is hold
+
+
+@pytest.mark.parametrize(
+    ("columns", "elr", "since", "below"),
+    [
+        ("TopicId: x\t", "", "2.8", None),
+        ("", "", None, None),
+        ("TopicId: x\t", "\tElr: \tLastKnownElr: ", "4.0", None),
+        ("TopicId: x\t", "\tElr: N/A\tLastKnownElr: N/A", "2.8", "4.0"),
+    ],
+)
+def test_columns_of_described_topics_bound_the_version(
+    columns: str, elr: str, since: str | None, below: str | None
+) -> None:
+    own = texts(
+        t_txt=f"Topic: t\t{columns}PartitionCount: 1\tReplicationFactor: 1\tConfigs: \n"
+        f"\tTopic: t\tPartition: 0\tLeader: 1\tReplicas: 1\tIsr: 1{elr}\n"
+    )
+    assert [one and one.value for one in (own.since, own.below)] == [since, below]
 
 
 def test_properties_of_a_config_map_may_be_those_of_a_command() -> None:
@@ -469,6 +549,20 @@ def test_a_broken_application_in_a_config_map_is_reported() -> None:
     assert own.broker["min.insync.replicas"].value == "2"
     assert any(
         text.startswith("map.yaml:11: application.yaml is not used: ") for text in own.warnings
+    )
+
+
+def test_a_value_that_something_fills_in_is_open() -> None:
+    own = texts(
+        c_yml="services:\n  k:\n    image: apache/kafka:3.9.0\n    environment:\n"
+        "      - KAFKA_NODE_ID=1\n      - KAFKA_MIN_INSYNC_REPLICAS=${MIN}\n",
+        a_properties="spring.kafka.producer.acks=${ACKS}\nspring.kafka.producer.retries=3\n",
+    )
+    assert own.broker["min.insync.replicas"] == Given("", "c.yml:6")
+    assert own.producers[0].settings["acks"] == Given("", "a.properties:1")
+    assert own.warnings == (
+        "c.yml:6: min.insync.replicas: not stated: MIN fills it in",
+        "a.properties:1: acks: not stated: ACKS fills it in",
     )
 
 

@@ -175,6 +175,11 @@ def test_a_drawn_deletion_is_not_certain() -> None:
             {"direction": "response", "action": "error", "error": "NOT_LEADER_OR_FOLLOWER"},
             {"unanswered"},
         ),
+        (
+            {"direction": "response", "action": "error", "error": "INVALID_RECORD"},
+            {"unanswered", "denied"},
+        ),
+        ({"direction": "request", "action": "error", "error": "INVALID_RECORD"}, {"unanswered"}),
         ({"direction": "request", "action": "hold"}, {"unanswered", "late"}),
         ({"direction": "request", "action": "duplicate"}, {"repeated"}),
         ({"direction": "response", "action": "duplicate"}, set()),
@@ -188,7 +193,8 @@ def test_intercepted_requests_may_be_sent_again(fields: dict[str, Any], says: se
     cluster = {"listeners": ["LINK"], "proxied": ["LINK", "INTERNAL"]}
     step = {"fault": "link", "target": "all", "api": "Produce", **fields}
     found = suffered(step, cluster=cluster)
-    assert {flag for flag in ("unanswered", "late", "repeated") if getattr(found, flag)} == says
+    flags = ("unanswered", "late", "repeated", "denied")
+    assert {flag for flag in flags if getattr(found, flag)} == says
 
 
 @pytest.mark.parametrize(("fault", "renewed"), [("wipe_volume", True), ("wipe_partition", False)])

@@ -730,3 +730,51 @@ def test_a_known_defect_of_librdkafka_makes_loss_possible(
     assert found.predicted["lost"] == ("possible" if lost else "impossible")
     texts = {one.case: one.text for one in DEFECTS}
     assert not lost or texts[lost] in found.prediction.reasons["lost"]
+
+
+@pytest.mark.parametrize(
+    ("java", "settings", "fields", "possible"),
+    [
+        ("4.4.0", {}, {"error": "MESSAGE_TOO_LARGE"}, {"duplicated"}),
+        ("4.4.0", {}, {"error": "INVALID_RECORD"}, set()),
+        ("2.5.0", {}, {"error": "INVALID_RECORD"}, set()),
+        ("2.4.1", {}, {"error": "INVALID_RECORD"}, {"lost"}),
+        ("2.4.1", {}, {"error": "INVALID_RECORD", "direction": "request"}, set()),
+        ("4.4.0", {}, {"error": "MESSAGE_TOO_LARGE", "direction": "request"}, set()),
+        (
+            "4.4.0",
+            {"enable.idempotence": False, "retries": 0},
+            {"error": "MESSAGE_TOO_LARGE"},
+            {"duplicated", "reordered"},
+        ),
+        (None, {}, {"error": "MESSAGE_TOO_LARGE"}, set()),
+    ],
+)
+def test_a_java_producer_repeats_or_loses_after_false_refusals(
+    java: str | None, settings: dict[str, Any], fields: dict[str, Any], possible: set[str]
+) -> None:
+    client = {"client": {"java": java}} if java else {}
+    refusal = {"fault": "link", "target": "all", "api": "Produce", "action": "error"}
+    asked = producing(
+        {**IDEMPOTENT, **settings}, {"direction": "response", **refusal, **fields}, **client
+    ).model_dump(by_alias=True)
+    cluster = {**asked["cluster"], "listeners": ["LINK"], "proxied": ["LINK"]}
+    workload = {**asked["workload"], "listener": "LINK"}
+    found = predict(
+        Scenario.model_validate({**asked, "cluster": cluster, "workload": workload})
+    ).predicted
+    words = {name for name in ("lost", "duplicated", "reordered") if found[name] == "possible"}
+    assert words == possible
+
+
+@pytest.mark.parametrize(
+    ("arm", "word"), [(1, "possible"), (2, "impossible")], ids=["acks=1", "acks=all"]
+)
+def test_reads_may_be_misplaced_if_records_that_were_read_may_be_removed(
+    arm: int, word: str
+) -> None:
+    document = ACKS[arm].scenario.model_dump(by_alias=True)
+    workload = {**document["workload"], "consumers": {"readers": {}}}
+    found = predict(Scenario.model_validate({**document, "workload": workload})).predicted
+    assert found["misplaced-read"] == word
+    assert "misplaced-read" not in predict(ACKS[arm].scenario).predicted

@@ -54,6 +54,7 @@ class Server:
 
     def __init__(self, port: int) -> None:
         self.received: list[int] = []
+        self.messages: list[bytes] = []
         self._listening = socket.create_server(("127.0.0.1", port))
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -68,6 +69,7 @@ class Server:
             for message in messages(connection):
                 number = request_header(message).correlation_id
                 self.received.append(number)
+                self.messages.append(message)
                 connection.sendall(response(number))
 
     def close(self) -> None:
@@ -79,8 +81,8 @@ class Client:
         self._socket = socket.create_connection(("127.0.0.1", port), timeout=10)
         self._responses = (int.from_bytes(message[:4]) for message in messages(self._socket))
 
-    def send(self, key: int, number: int, name: str = "c") -> None:
-        self._socket.sendall(request(key, number, name))
+    def send(self, key: int, number: int, name: str = "c", body: bytes = b"") -> None:
+        self._socket.sendall(request(key, number, name, body))
 
     def answer(self) -> int | None:
         """Return the next response's correlation id; None if the connection is closed."""
@@ -192,6 +194,21 @@ def test_a_response_that_is_not_readable_gets_no_error(link: Link) -> None:
     proxy.add(falsify)
     assert client.ask(PRODUCE, 1) == 1  # this server's responses have no body
     assert proxy.hits(falsify, at_least=1, within_s=0) == []
+
+
+def test_a_refused_request_is_sent_with_invalid_acks_and_answered_with_the_error(
+    link: Link,
+) -> None:
+    proxy, server, client = link
+    refuse = rule("error", "request", error="INVALID_RECORD", count=1)
+    proxy.add(refuse)
+    body = b"\0" + b"\0" + struct.pack(">hi", -1, 1500)  # no tags, no transactional id
+    for number in (1, 2):
+        client.send(PRODUCE, number, body=body)
+        assert client.answer() == number
+    assert len(proxy.hits(refuse, at_least=1, within_s=10)) == 1
+    acks = [struct.unpack(">h", message[-6:-4]) for message in server.messages]
+    assert acks == [(2,), (-1,)]
 
 
 def test_a_duplicated_request_arrives_twice_and_has_one_response(link: Link) -> None:

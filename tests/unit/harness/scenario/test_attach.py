@@ -49,6 +49,11 @@ def test_a_dumped_scenario_loads_as_itself(tmp_path: Path) -> None:
         ({"client": {"sasl.kerberos.keytab": '";touch any;"'}}, [], "that a shell executes"),
         ({"i_own": "kafka:9092"}, [{"fault": "kill", "target": 1}], "that 'kill' may act on"),
         ({"i_own": "kafka:9092"}, [{"fault": "isolate", "target": 1}], "'isolate' needs"),
+        (
+            {},
+            [{"fault": "none", "when": "lag of broker 1 on mine-orders-0 == 0"}],
+            "is read from brokers' disks: not of an attached cluster",
+        ),
         ({"topic_prefix": "yours-"}, [], "must begin with 'yours-'"),
         ({"client": {"bootstrap.servers": "x:1"}}, [], "set by ackproof itself"),
         ({"bootstrap": "kafka"}, [], "bootstrap"),

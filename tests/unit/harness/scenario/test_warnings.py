@@ -45,8 +45,10 @@ def test_warnings(assignment: str, warning: str) -> None:
 @pytest.mark.parametrize(
     ("version", "warning"),
     [
-        ("4.3.9", ""),
-        ("4.4.7", ""),
+        ("3.8.1", ""),
+        ("4.0.0", ""),
+        ("3.9.3", "Kafka 3.9.3 is newer than 3.9.2, the last known release: predictions use the"),
+        ("4.4.1", "Kafka 4.4.1 is newer than 4.4.0"),
         ("4.5.0", "Kafka 4.5.0 is newer than the newest rules of the model, those of 4.4"),
         ("5.0.0-rc1", "Kafka 5.0.0-rc1 is newer"),
     ],

@@ -233,6 +233,23 @@ def test_where_nothing_can_be_lost_schedules_take_many_kinds_of_steps():
     assert "fence: leader from the ELR, ISR grows" in frozenset().union(*taken)
 
 
+def test_broker_that_was_cut_off_and_killed_starts_when_it_reaches_the_controllers():
+    alone = AdversaryModel(
+        kafka_version="4.3.1",
+        replicas=1,
+        min_insync_replicas=1,
+        budgets=Budgets(kills=1, fencings=1),
+    )
+    assert search(alone).impossible
+    cut_off_and_killed = [
+        Operation(kind=kind, broker=0) for kind in (OperationKind.CUT_OFF, OperationKind.KILL)
+    ]
+    made = carried_out(alone, cut_off_and_killed)
+    assert made is not None
+    assert made.lost == 0
+    assert covering_plans(alone, most=3)
+
+
 def test_a_suite_of_what_loses_is_refused():
     with pytest.raises(ModelContradictsItselfError, match="lose power"):
         covering_plans(B7, most=3)

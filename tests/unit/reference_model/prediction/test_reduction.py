@@ -7,13 +7,22 @@ from dataclasses import replace
 
 import pytest
 
-from ackproof_model import Configuration, Elapsed, FaultEvent, Injection, IsrIs
+from ackproof_model import (
+    AnyOf,
+    Condition,
+    Configuration,
+    Elapsed,
+    FaultEvent,
+    Injection,
+    IsrIs,
+    LeaderChanged,
+)
 from ackproof_model.prediction import stepping
 from ackproof_model.prediction.availability import availability
 from ackproof_model.prediction.search import SEARCHED, explore
 from ackproof_model.replication import reduction
 from ackproof_model.replication.model import Model
-from ackproof_model.replication.state import DROPPED
+from ackproof_model.replication.state import DROPPED, NOBODY
 from unit.reference_model.schedules import (
     ACKED,
     KILL,
@@ -141,3 +150,29 @@ def test_a_wrong_reduction_changes_an_answer(
     told, _ = answers(configure, case)
     monkeypatch.setattr(module, name, wrong)
     assert answers(configure, case)[0] != told
+
+
+@pytest.mark.parametrize(
+    ("heal_when", "when", "remembered"),
+    [
+        ((), (), set()),
+        ((LeaderChanged(),), (), {0}),
+        ((), (LeaderChanged(),), {0}),
+        ((), (AnyOf(alternatives=(LeaderChanged(), Elapsed(seconds=5.0))),), {0}),
+    ],
+)
+def test_the_leader_before_a_fault_is_remembered_where_a_condition_compares_it(
+    configure: Configure,
+    heal_when: tuple[Condition, ...],
+    when: tuple[Condition, ...],
+    remembered: set[int],
+) -> None:
+    schedule = (
+        injection("first", KILL, targets=frozenset({0}), heal_when=heal_when),
+        injection("none", when=when),
+    )
+    model = Model(configure(kafka_version="4.3.1"), schedule)
+    assert model.compares_leader == remembered
+    found = explore(model, max_states=5_000).stepping
+    leaders = {found.state(n).run.leaders[:1] for n in range(len(found.pairs))} - {()}
+    assert leaders == ({(0,)} if remembered else {(NOBODY,)})

@@ -56,8 +56,14 @@ CASES: dict[str, tuple[list[str], list[str], list[str], dict[str, int] | None, A
 }
 
 
-@pytest.mark.parametrize("sizing", SIZINGS)
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    ("name", "sizing"),
+    [
+        *((name, SIZINGS[0]) for name in CASES),
+        ("the later record is in another partition", SIZINGS[1]),
+        *(pytest.param(name, SIZINGS[1], marks=pytest.mark.slow) for name in list(CASES)[:-1]),
+    ],
+)
 def test_removed_records_are_not_lost(spark, tmp_path, name, sizing):
     sends, log, ends, keys, expected = CASES[name]
     result = compared(spark, tmp_path, sends, log, *ends, keys=keys, sizing=sizing)

@@ -159,6 +159,7 @@ def test_seconds_add_up_to_the_run(loaded):
         assert row["first"] is None, "clients begin in the middle of their first second"
 
 
+@pytest.mark.slow
 def test_a_commit_is_that_of_the_run_and_is_kept(warehouse, run_dirs, tmp_path):
     def commits() -> dict[str, str | None]:
         found = warehouse.query("SELECT run_id, commit_id FROM runs")
@@ -324,6 +325,7 @@ def test_writing_the_same_run_twice_stores_it_once(warehouse, run_dirs, monkeypa
     assert stored(warehouse) == rows
 
 
+@pytest.mark.slow
 def test_an_unfinished_load_is_not_shown_and_the_next_one_is_complete(
     warehouse, run_dirs, monkeypatch
 ):

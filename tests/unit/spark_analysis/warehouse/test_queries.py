@@ -7,11 +7,10 @@ import io
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -239,10 +238,11 @@ def test_a_plain_spark_answers_the_example_queries(loaded, run_dirs, tmp_path):
 
 @contextmanager
 def thrift_server(warehouse: Warehouse, scratch: Path) -> Iterator[str]:
-    """Start Spark's Thrift Server as in docs/how-to/warehouse.md; yield its JDBC address."""
-    with closing(socket.socket()) as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    """Start Spark's Thrift Server as in docs/how-to/warehouse.md; yield its JDBC address.
+
+    The server chooses its port and logs it, because it starts so slowly that another process could
+    take a port that was free before.
+    """
     conf = [
         part
         for key, value in settings(warehouse, scratch).items()
@@ -255,7 +255,7 @@ def thrift_server(warehouse: Warehouse, scratch: Path) -> Iterator[str]:
                 *(str(SPARK_HOME / "bin" / "spark-submit"), "--master", "local[2]"),
                 *("--class", "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2"),
                 *(*conf, "--conf", "spark.ui.enabled=false", "spark-internal"),
-                *("--hiveconf", f"hive.server2.thrift.port={port}"),
+                *("--hiveconf", "hive.server2.thrift.port=0"),
                 *("--hiveconf", "hive.server2.thrift.bind.host=127.0.0.1"),
             ],
             stdout=said,
@@ -266,18 +266,18 @@ def thrift_server(warehouse: Warehouse, scratch: Path) -> Iterator[str]:
         )
     try:
 
-        def answers() -> bool:
+        def port() -> str:
             assert server.poll() is None, log.read_text()[-3000:]
-            with closing(socket.socket()) as client:
-                return client.connect_ex(("127.0.0.1", port)) == 0
+            said = re.search(r"ThriftBinaryCLIService on port (\d+)", log.read_text())
+            return said[1] if said else ""
 
-        wait_for(
-            answers,
+        chosen = wait_for(
+            port,
             until=bool,
             within_s=300,
             failure=lambda _: SparkError(log.read_text()[-3000:]),
         )
-        yield f"jdbc:hive2://127.0.0.1:{port}/default"
+        yield f"jdbc:hive2://127.0.0.1:{chosen}/default"
     finally:
         server.terminate()
         server.wait()

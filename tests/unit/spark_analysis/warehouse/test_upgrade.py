@@ -24,6 +24,7 @@ def version_4(kind: Format, to: Path) -> Path:
     return to / kind
 
 
+@pytest.mark.slow
 def test_an_upgraded_warehouse_has_the_rows_of_a_fresh_load(spark, tmp_path, run_dirs):
     """The archive has three runs that ackproof loaded in version 4; two of them are stored here."""
     place = version_4(Format.PARQUET, tmp_path)

@@ -1,16 +1,62 @@
-"""Error codes in a Produce response (`ProduceResponse.json`, versions 0 to 13)."""
+"""Error codes in responses, and Produce requests that every broker refuses.
+
+Kafka's schemas are `ProduceRequest.json` and `ProduceResponse.json`, versions 0 to 13, and those of
+the coordinators' responses with one error code (`ONE_ERROR`).
+"""
 
 from __future__ import annotations
 
 import struct
+
+from ackproof_faults.interfaces.kafka_proxy import ONE_ERROR
 
 _NEWEST = 13
 #: From these versions on: compact lengths and tagged fields, topic ids instead of names.
 _FLEXIBLE, _TOPIC_IDS = 9, 13
 
 
-def with_error(response: bytes, version: int, code: int) -> bytes | None:
-    """Return the response with this error code for every partition; None if it is not readable."""
+#: From this version on, a request has a transactional id before its acks.
+_TRANSACTIONAL = 3
+#: The broker refuses it with INVALID_REQUIRED_ACKS before it appends (`ReplicaManager`).
+_INVALID_ACKS = 2
+
+
+def refused(request: bytes, version: int) -> bytes | None:
+    """Return the Produce request with acks that are invalid; None with acks=0 or if unreadable."""
+    if version > _NEWEST:
+        return None
+    fields = _Fields(bytearray(request), flexible=False)
+    try:
+        fields.skip(8)  # API key, version and correlation id
+        fields.text()  # the client id, whose length is never compact
+        fields = _Fields(fields.content, flexible=version >= _FLEXIBLE, at=fields.at)
+        fields.tags()
+        if version >= _TRANSACTIONAL:
+            fields.text()
+        (acks,) = struct.unpack_from(">h", fields.content, fields.at)
+        struct.pack_into(">h", fields.content, fields.at, _INVALID_ACKS)
+    except (struct.error, IndexError):
+        return None
+    return bytes(fields.content) if acks else None
+
+
+def with_error(api: str, response: bytes, version: int, code: int) -> bytes | None:
+    """Return the response with this error code, for each partition; None if it is not readable."""
+    if api == "Produce":
+        return _with_errors(response, version, code)
+    throttled, flexible = ONE_ERROR[api]
+    fields = _Fields(bytearray(response), flexible=version >= flexible)
+    try:
+        fields.skip(4)  # the correlation id
+        fields.tags()
+        fields.skip(4 * (version >= throttled))
+        struct.pack_into(">h", fields.content, fields.at, code)
+    except (struct.error, IndexError):
+        return None
+    return bytes(fields.content)
+
+
+def _with_errors(response: bytes, version: int, code: int) -> bytes | None:
     if version > _NEWEST:
         return None
     fields = _Fields(bytearray(response), flexible=version >= _FLEXIBLE)
@@ -40,9 +86,9 @@ def with_error(response: bytes, version: int, code: int) -> bytes | None:
 class _Fields:
     """Moves over the fields of a message."""
 
-    def __init__(self, content: bytearray, *, flexible: bool) -> None:
+    def __init__(self, content: bytearray, *, flexible: bool, at: int = 0) -> None:
         self.content = content
-        self.at = 0
+        self.at = at
         self._flexible = flexible
 
     def skip(self, size: int) -> None:
