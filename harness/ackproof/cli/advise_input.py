@@ -206,7 +206,7 @@ def evidence(
         if "payload: " not in found.dump:
             raise ScenarioError(
                 f"{dump} has no record of a metadata log",
-                hint="Name the output of kafka-dump-log --cluster-metadata-decoder.",
+                hint="Name what kafka-dump-log prints of the metadata log (docs/how-to/advise.md).",
             )
         return found
     try:
