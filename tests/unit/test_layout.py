@@ -29,7 +29,6 @@ LEVELS_INSIDE = 8
 
 #: Modules that may have more than 400 lines, each with its reason.
 LONG = {
-    "ackproof/audit/setups.py": "every setting that decides, with its values if nobody states it",
     "ackproof/judgement/client_checks.py": "everything that is asked about what clients recorded",
     "ackproof/judgement/partition_trace.py": "one partition's trace, from all evidence of it",
     "ackproof/report/run_plots.py": "the plots of a run, which share its time axis and bands",

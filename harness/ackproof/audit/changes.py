@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from ackproof.audit.answer import NOT_STATED, Decision, Failures
+from ackproof.audit.producers import ACKS
 from ackproof.audit.risks import found_sets, question_of
 from ackproof.audit.setup import Setup
-from ackproof.audit.setups import ACKS, ELR, KAFKA, MINIMUM, REPLICAS, UNCLEAN
+from ackproof.audit.setups import ELR, KAFKA, MINIMUM, REPLICAS, UNCLEAN
 from ackproof.audit.words import spelled
 from ackproof.own_config.configuration import Given
 

@@ -7,28 +7,21 @@ turn, and `Setup.when` names the value. So no answer depends on an assumption th
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import product
 
+from ackproof.audit.producers import ProducerSettings, producers, whole
 from ackproof.audit.setup import Setup
 from ackproof.errors import ScenarioError
 from ackproof.kafka_versions import numbers
 from ackproof.own_config.configuration import Client, Given, OwnConfig, Topic
-from ackproof.scenario.client import JavaProducerSettings
 from ackproof.scenario.kafka_keys import ignored
-from ackproof.scenario.librdkafka import ALIASES, AcksValue, parse_acks, require_legal
 from ackproof_model.configuration import OLDEST, Configuration, Profile
 
 REPLICAS = "replication.factor"
 MINIMUM = "min.insync.replicas"
 UNCLEAN = "unclean.leader.election.enable"
-ACKS = "acks"
-IDEMPOTENCE = "enable.idempotence"
 KAFKA = "kafka.version"
-CLIENT = "producer.version"
-LIBRARY = "producer.library"
 ELR = "eligible.leader.replicas.version"
 RACKS = "racks"
 
@@ -66,30 +59,9 @@ _FIRST_KRAFT, _FIRST_WITHOUT_ZOOKEEPER = (3, 3), (4, 0)
 _NO_VERSION = (1000,)
 #: The last version whose rules with ZooKeeper are modelled; they did not change afterwards.
 LAST_ZOOKEEPER_RULES = "3.2.3"
-#: KIP-679: from 3.0 the Java producer's defaults are acks=all and idempotence.
-_CLIENTS = (("before 3.0", "2.8.2"), ("3.0 or later", "3.9.1"))
-
 
 _Version = tuple[str, Mapping[str, str]]
 """A release, and `Setup.when`."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Producer:
-    """The effective settings of a producer.
-
-    refusal: why its library refuses them. client: with the library and acks that are assumed.
-    """
-
-    acks: AcksValue
-    idempotence: bool
-    retries: int
-    max_in_flight: int
-    delivery_timeout_ms: int
-    settings: Mapping[str, Given]
-    when: Mapping[str, str]
-    refusal: str = ""
-    client: Client | None = None
 
 
 def setups(own: OwnConfig, *, topic: str = "") -> Iterator[tuple[Setup, ...]]:
@@ -122,7 +94,7 @@ def _of(
         combinations = product(
             tuple(_minima(own, topic, kafka, factor[0])),
             tuple(_unclean(own, topic, kafka)),
-            tuple(_producers(producer, kafka)),
+            tuple(producers(producer, kafka)),
             _racks(own),
         )
         for minimum, unclean, writes, racks in combinations:
@@ -161,8 +133,8 @@ def _of(
                     UNCLEAN: unclean[1].value,
                 },
                 zookeeper=_zookeeper(own, kafka),
-                controllers=_whole(own.controllers, 0),
-                combined=_whole(own.combined, 0) > 0,
+                controllers=whole(own.controllers, 0),
+                combined=whole(own.combined, 0) > 0,
                 racks=racks[0],
                 flushes_every_record=flushed is not None and flushed.value.strip() == "1",
                 defaults_hold=_defaults_hold(own, topic),
@@ -171,9 +143,15 @@ def _of(
 
 
 def _configuration(
-    own: OwnConfig, kafka: str, writes: _Producer, *, replicas: int, minimum: int, unclean: bool
+    own: OwnConfig,
+    kafka: str,
+    writes: ProducerSettings,
+    *,
+    replicas: int,
+    minimum: int,
+    unclean: bool,
 ) -> Configuration:
-    brokers = _whole(own.brokers, 0)
+    brokers = whole(own.brokers, 0)
     level = own.broker.get(ELR)
     session = own.broker.get(_SESSIONS[_zookeeper(own, kafka)])
     lag, session_s = _seconds(own.broker.get(_LAG_TIME)), _seconds(session)
@@ -205,7 +183,7 @@ def unread(setup: Setup) -> Iterator[str]:
             "(KAFKA-12670); an election requested with kafka-leader-election is unclean as ever"
         )
     minimum = own.broker.get(MINIMUM)
-    if minimum and _whole(minimum, 0) and MINIMUM in setup.when and MINIMUM not in topic.settings:
+    if minimum and whole(minimum, 0) and MINIMUM in setup.when and MINIMUM not in topic.settings:
         yield (
             f"{minimum.source}: {MINIMUM}={minimum.value}: with eligible leader replicas (KIP-966, "
             "on by default from Kafka 4.1) it is read from the topic or from controllers' files, "
@@ -213,14 +191,8 @@ def unread(setup: Setup) -> Iterator[str]:
         )
 
 
-def _whole(given: Given | None, default: int) -> int:
-    """Return a count from 1; `default` for what is not a number, such as a placeholder."""
-    text = given.value.strip() if given else ""
-    return int(text) if re.fullmatch(r"[0-9]{1,9}", text) and int(text) else default
-
-
 def _seconds(given: Given | None) -> float | None:
-    milliseconds = _whole(given, 0)
+    milliseconds = whole(given, 0)
     return milliseconds / 1000 if milliseconds else None
 
 
@@ -254,10 +226,10 @@ def _replicas(own: OwnConfig, topic: Topic) -> Iterator[_Assumed]:
     given = topic.replication_factor
     if given is None and not topic.name:
         given = own.broker.get(_DEFAULT_REPLICAS)
-    if given and (number := _whole(given, 0)):
+    if given and (number := whole(given, 0)):
         yield number, given, {}
         return
-    most = _whole(own.brokers, max(_USUAL_REPLICAS))
+    most = whole(own.brokers, max(_USUAL_REPLICAS))
     if most == 1 and own.brokers:
         yield 1, own.brokers, {}  # one broker has one replica of each topic
         return
@@ -288,7 +260,7 @@ def _minima(own: OwnConfig, topic: Topic, kafka: str, replicas: int) -> Iterator
     elr = Profile.of(kafka).elr and not own.in_force and MINIMUM not in topic.settings
     brokers_only = elr and roles is not None and "controller" not in roles.value
     given = _effective(own, topic, MINIMUM, default, of_controllers=brokers_only)
-    number = _whole(given, 0)
+    number = whole(given, 0)
     if not number:
         for one in _USUAL_MINIMA:
             if one <= replicas:
@@ -356,130 +328,7 @@ def _line(version: str) -> tuple[int, ...]:
     return tuple(map(int, version.split(".")[:2]))
 
 
-def _release(version: str) -> str:
-    return version + ".0" * (2 - version.count("."))
-
-
 def _zookeeper(own: OwnConfig, kafka: str) -> bool:
     if mode := _mode(own):
         return mode == "zookeeper"
     return Profile.of(kafka).zookeeper
-
-
-def _producers(producer: Client | None, kafka: str) -> Iterator[_Producer]:
-    """Yield the effective settings of a producer, for each value of what nobody states."""
-    if producer is None:
-        for acks, idempotence in (("0", False), ("1", False), ("all", False), ("all", True)):
-            if idempotence and not Profile.of(kafka).transactions:
-                continue
-            yield _Producer(
-                acks=parse_acks(acks),
-                idempotence=idempotence,
-                retries=_UNLIMITED,
-                max_in_flight=5,
-                delivery_timeout_ms=120_000,
-                settings={ACKS: Given(acks, ""), IDEMPOTENCE: Given(str(idempotence).lower(), "")},
-                when={ACKS: acks, IDEMPOTENCE: str(idempotence).lower()},
-            )
-    elif not producer.library:
-        for library in ("java", "librdkafka"):
-            yield from _assuming(replace(producer, library=library), kafka, {LIBRARY: library})
-    elif name := next((key for key, given in producer.settings.items() if not given.value), ""):
-        for acks in ("0", "1", "all"):
-            settings = {**producer.settings, name: Given(acks, "")}
-            yield from _assuming(replace(producer, settings=settings), kafka, {ACKS: acks})
-    elif producer.library == "librdkafka":
-        yield _librdkafka(producer)
-    elif producer.version is not None:
-        yield _java(producer, _release(producer.version.value), {})
-    else:
-        old, new = (_java(producer, release, {CLIENT: era}) for era, release in _CLIENTS)
-        if (old.acks, old.idempotence) == (new.acks, new.idempotence):
-            yield _java(producer, _CLIENTS[-1][1], {})
-        else:
-            yield from (old, new)
-
-
-def _assuming(client: Client, kafka: str, when: Mapping[str, str]) -> Iterator[_Producer]:
-    for writes in _producers(client, kafka):
-        yield replace(writes, client=writes.client or client, when={**writes.when, **when})
-
-
-_UNLIMITED = 2147483647
-#: librdkafka's default of max.in.flight.requests.per.connection; 5 with idempotence.
-_LIBRDKAFKA_IN_FLIGHT = 1_000_000
-
-
-def _librdkafka(producer: Client) -> _Producer:
-    values = {ALIASES.get(key, key): given for key, given in producer.settings.items()}
-    refusal, default = "", "default of librdkafka"
-    try:
-        acks = parse_acks(values[ACKS].value if ACKS in values else "all")
-    except ValueError as error:
-        acks, refusal = "all", str(error)
-    on = values.get(IDEMPOTENCE) or Given(str("transactional.id" in values).lower(), default)
-    idempotence = on.value.strip().lower() == "true"
-    in_flight = values.get("max.in.flight.requests.per.connection")
-    timeout = values.get("delivery.timeout.ms")
-    writes = _Producer(
-        acks=acks,
-        idempotence=idempotence,
-        retries=_number(values.get("retries"), _UNLIMITED),
-        max_in_flight=_whole(in_flight, 5 if idempotence else _LIBRDKAFKA_IN_FLIGHT),
-        delivery_timeout_ms=_whole(timeout, 300_000),
-        settings={
-            ACKS: values.get(ACKS) or Given(acks, default),
-            IDEMPOTENCE: on,
-        },
-        when={},
-        refusal=refusal,
-    )
-    return _checked(writes)
-
-
-def _number(given: Given | None, default: int) -> int:
-    """Return a number from 0."""
-    return 0 if given and given.value.strip() == "0" else _whole(given, default)
-
-
-def _java(producer: Client, release: str, when: Mapping[str, str]) -> _Producer:
-    values = {key: given.value.strip() for key, given in producer.settings.items()}
-    if "transactional.id" in values:
-        values.setdefault(IDEMPOTENCE, "true")  # ProducerConfig.idempotenceEnabled
-    settings = JavaProducerSettings.unchecked(values, release)
-    refusal = ""
-    try:
-        effective = (settings.acks, settings.idempotence, settings.retries, settings.max_in_flight)
-        timeout = settings.delivery_timeout_ms
-    except ValueError as error:
-        effective, timeout, refusal = ("all", False, _UNLIMITED, 5), 120_000, str(error)
-    acks, idempotence, retries, in_flight = effective
-    default = f"default of the Java client {release}"
-    writes = _Producer(
-        acks=acks,
-        idempotence=idempotence,
-        retries=retries,
-        max_in_flight=max(in_flight, 1),
-        delivery_timeout_ms=timeout,
-        settings={
-            ACKS: producer.settings.get(ACKS) or Given(acks, default),
-            IDEMPOTENCE: producer.settings.get(IDEMPOTENCE)
-            or Given(str(idempotence).lower(), default),
-        },
-        when=when,
-        refusal=refusal,
-    )
-    return _checked(writes)
-
-
-def _checked(writes: _Producer) -> _Producer:
-    try:
-        require_legal(
-            idempotence=writes.idempotence,
-            acks=writes.acks,
-            retries=writes.retries,
-            max_in_flight=writes.max_in_flight,
-        )
-    except ValueError as error:
-        return replace(writes, refusal=writes.refusal or str(error))
-    return writes
