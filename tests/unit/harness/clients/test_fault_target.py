@@ -113,8 +113,13 @@ def timestamps(supervisor: ClientSupervisor) -> list[int]:
     consumer = Consumer({"bootstrap.servers": spec.bootstrap_servers, "group.id": "t"})
     consumer.assign([TopicPartition("orders", n, OFFSET_BEGINNING) for n in range(4)])
     timestamps: list[int] = []
-    while len(timestamps) < supervisor.progress().acked:
-        timestamps += [message.timestamp()[1] for message in consumer.consume(1000, timeout=10)]
+
+    def read_all() -> bool:
+        found = consumer.consume(1000, timeout=0.1)
+        timestamps.extend(message.timestamp()[1] for message in found)
+        return len(timestamps) >= supervisor.progress().acked
+
+    until(read_all)
     consumer.close()
     return timestamps
 
