@@ -33,7 +33,7 @@ from support.fake_cluster import FakeCluster
 from unit.harness.clients.mock_cluster import mock_cluster
 from waiting import until
 
-WITHIN = 30.0
+WITHIN = 120.0
 
 
 def scenario(**workload: object) -> Scenario:
