@@ -157,17 +157,21 @@ def _contains(failures: Failures, others: Failures) -> bool:
 
 def budget(exposed: Exposed, failures: Iterable[str]) -> Budget:
     """Return the perturbations of these failures; controllers that are gone add none."""
-    chosen = list(failures)
-    power = chosen.count(POWER_LOSS) + chosen.count(RACK) * in_a_rack(exposed)
-    lost = chosen.count(DISK_REPLACED)
-    kept = power if exposed.flushed else 0
+    lag, in_rack = exposed.question.lag, in_a_rack(exposed)
+    return _budget(tuple(failures), lag=lag, in_rack=in_rack, flushed=exposed.flushed)
+
+
+@cache
+def _budget(failures: Failures, *, lag: float, in_rack: int, flushed: bool) -> Budget:
+    power = failures.count(POWER_LOSS) + failures.count(RACK) * in_rack
+    kept = power if flushed else 0
     return Budget(
-        kills=chosen.count(CRASH) + kept,
-        power_losses=power - kept + lost,
-        clean_stops=chosen.count(CLEAN_RESTART),
-        shrinks=exposed.question.lag * chosen.count(LAG) if LAG in chosen else 0,
-        fencings=chosen.count(LOST_SESSION),
-        leader_moves=chosen.count(LEADER_MOVE),
+        kills=failures.count(CRASH) + kept,
+        power_losses=power - kept + failures.count(DISK_REPLACED),
+        clean_stops=failures.count(CLEAN_RESTART),
+        shrinks=lag * failures.count(LAG) if LAG in failures else 0,
+        fencings=failures.count(LOST_SESSION),
+        leader_moves=failures.count(LEADER_MOVE),
     )
 
 

@@ -137,6 +137,16 @@ def stored() -> dict[str, Minima]:
     return {key: _read(result) for key, result in results.items()}
 
 
+_SAME_RULES: dict[object, Question] = {}
+
+
+@cache
+def representative(question: Question) -> Question:
+    """Return the same question for all versions with the same rules, so that it is asked once."""
+    drops = question.elr and Profile.of(question.kafka_version).directory_drops_elr
+    return _SAME_RULES.setdefault((question.key, drops), question)
+
+
 @cache
 def minima(question: Question) -> Minima | None:
     """Return the stored results for a question; None if it was not searched."""
