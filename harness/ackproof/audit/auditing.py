@@ -149,7 +149,7 @@ def _of_topic(answer: Answer, name: str, sources: Mapping[str, str]) -> Answer:
 
 
 def _answer(group: Sequence[Setup]) -> Answer:
-    first, answers = group[0], _assumed(group)
+    first, answers = group[0], of_setups(group)
     unstated = dict.fromkeys(key for setup in group for key in setup.when)
     return Answer(
         topic=first.topic.name,
@@ -189,14 +189,14 @@ def _alternatives(group: Sequence[Setup]) -> Iterator[Alternative]:
     for change, changed in best(group, most=_MOST_CHANGES):
         changes = (*changes, change)
         different = {str(one.when): one for one in changed}  # of a changed value several are one
-        yield Alternative(changes=changes, assumed=_assumed(different.values()))
+        yield Alternative(changes=changes, assumed=of_setups(different.values()))
 
 
 def _order(risk: Risk) -> tuple[int, int, int]:
     return (list(Effect).index(risk.effect), len(risk.failures), len(risk.when))
 
 
-def _assumed(setups: Iterable[Setup]) -> tuple[Assumed, ...]:
+def of_setups(setups: Iterable[Setup]) -> tuple[Assumed, ...]:
     """Return the answer of each setup of a topic and producer; alike ones are answered once."""
     known: dict[object, Any] = {}
 

@@ -46,11 +46,12 @@ def alike(some: Iterable[Risk]) -> list[list[Risk]]:
 
 def survives(answers: Sequence[Assumed]) -> tuple[Failures, ...]:
     """Return the sets of failures that every setup survives."""
-    every = dict.fromkeys(failures for one in answers for failures in one.survives)
+    different = dict.fromkeys(one.survives for one in answers)
+    every = dict.fromkeys(failures for survives in different for failures in survives)
     return tuple(
         failures
         for failures in every
-        if all(any(covers(failures, larger) for larger in one.survives) for one in answers)
+        if all(any(covers(failures, larger) for larger in survives) for survives in different)
     )
 
 
