@@ -162,7 +162,6 @@ def _answer(
     """Print the judged alternatives for the producers' acks; exit by --fail-on."""
     from ackproof.advise import document, screen
     from ackproof.advise.alternatives import check_brokers, if_one_more_fails
-    from ackproof.report.html import write_advice_page
 
     if fail_on not in ("possible", "certain", "none"):
         raise ScenarioError(f"--fail-on {fail_on} is not one of possible, certain, none")
@@ -183,6 +182,8 @@ def _answer(
         except ValueError as error:  # such as a move to a broker that has a replica
             raise ScenarioError(f"these steps cannot be judged: {error}") from error
     if html:
+        from ackproof.report.html import write_advice_page
+
         write_advice_page(html, cluster, by_acks)
     if as_json:
         print_json(document.of_advice(cluster, by_acks, failures))
