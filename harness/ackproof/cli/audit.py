@@ -162,7 +162,8 @@ def audit(
     if compared:
         risks &= {id(risk) for finding in compared.new for risk in finding.variants}
     answer = summed_up(answer)
-    _write(answer, compared, risks, sarif=sarif, junit=junit, markdown=markdown, html=html)
+    if sarif or junit or markdown or html:
+        _write(answer, compared, risks, sarif=sarif, junit=junit, markdown=markdown, html=html)
     if annotations or os.environ.get("GITHUB_ACTIONS") == "true":
         from ackproof.report.audit_ci import audit_annotations
 
