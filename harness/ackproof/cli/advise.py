@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -161,7 +160,7 @@ def _answer(
 ) -> None:
     """Print the judged alternatives for the producers' acks; exit by --fail-on."""
     from ackproof.advise import document, screen
-    from ackproof.advise.alternatives import check_brokers, if_one_more_fails
+    from ackproof.advise.alternatives import check_brokers, if_one_more_fails, with_acks
 
     if fail_on not in ("possible", "certain", "none"):
         raise ScenarioError(f"--fail-on {fail_on} is not one of possible, certain, none")
@@ -171,10 +170,7 @@ def _answer(
     by_acks: dict[str, list[Alternative]] = {}
     failures: dict[str, list[Failure]] = {}
     for each in wanted:
-        states = {
-            place: tuple(replace(one, acks=each, running=cluster.running) for one in possible)
-            for place, possible in cluster.situations.items()
-        }
+        states = with_acks(cluster, each)
         try:
             by_acks[each] = judge(states)
             if one_more_failure:
@@ -252,7 +248,7 @@ def restart(
     else:
         screen.print_restart(stdout(), broker, judged)
     risky = any(one.may_lose for _, one in judged)
-    stopped = any(one.stops_writes for _, one in judged)
+    stopped = any(one.stops_writes or one.stops_reads for _, one in judged)
     if (fail_on != "none" and risky) or (fail_on == "unavailable" and stopped):
         raise typer.Exit(ExitCode.VIOLATED)
 
