@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -42,34 +42,42 @@ _option: Any = partial(
     rich_help_panel="History files: settings that the files do not contain",
 )
 
-Subscribe = Annotated[
-    bool | None,
-    _option(
-        "--subscribe/--assign", help="How consumers got their partitions (default: by assign)."
-    ),
-]
-IsolationLevel = Annotated[
-    Isolation | None,
-    _option(
-        metavar="LEVEL",
-        help="Isolation level of the consumers: read_committed (the default) or read_uncommitted.",
-    ),
-]
-AcksOption = Annotated[Acks | None, _option("--acks", help="acks of the producers (default: all).")]
-Idempotence = Annotated[
-    bool | None,
-    _option(
-        "--idempotence/--no-idempotence",
-        help="Whether the producers were idempotent (default: they were).",
-    ),
-]
-WwDeps = Annotated[
-    bool | None,
-    _option(
-        "--ww-deps/--no-ww-deps",
-        help="Whether the order in a log is the order of transactions (default: it is).",
-    ),
-]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Settings of recorded clients; None is the default."""
+
+    subscribe: Annotated[
+        bool | None,
+        _option(
+            "--subscribe/--assign", help="How consumers got their partitions (default: by assign)."
+        ),
+    ] = None
+    isolation_level: Annotated[
+        Isolation | None,
+        _option(
+            metavar="LEVEL",
+            help="Isolation level of the consumers: read_committed (the default) or "
+            "read_uncommitted.",
+        ),
+    ] = None
+    acks: Annotated[Acks | None, _option(help="acks of the producers (default: all).")] = None
+    idempotence: Annotated[
+        bool | None, _option(help="Whether the producers were idempotent (default: they were).")
+    ] = None
+    ww_deps: Annotated[
+        bool | None,
+        _option(help="Whether the order in a log is the order of transactions (default: it is)."),
+    ] = None
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The given fields of `jepsen.configuration.Configuration`."""
+        given = {name: value for name, value in asdict(self).items() if value is not None}
+        if (subscribe := given.pop("subscribe", None)) is not None:
+            given["sub_via"] = "subscribe" if subscribe else "assign"
+        return given
+
 
 _STYLE = {"holds": "bold green", "violated": "bold red", "inconclusive": "bold yellow"}
 #: Maximum number of pieces of evidence of an anomaly in the table; `--json` has all.
@@ -108,9 +116,7 @@ def _is_history(path: Path) -> bool:
 def check_histories(paths: Sequence[Path], settings: Mapping[str, Any]) -> list[Report]:
     """Check history files and return a report for each.
 
-    `settings` are defaults for fields of `jepsen.configuration.Configuration`; None is its own
-    default. Raises HistoryError if a file is malformed, SparkError if Spark cannot be
-    started or fails.
+    Raises HistoryError if a file is malformed, SparkError if Spark cannot be started or fails.
     """
     from ackproof.spark_session import spark_session
     from ackproof_spark.jepsen.check import check
@@ -121,11 +127,10 @@ def check_histories(paths: Sequence[Path], settings: Mapping[str, Any]) -> list[
         with suppress(OSError):  # the reader reports it
             if kind := safe_files.kind_of(path):
                 raise HistoryError(f"{path}: cannot be read: it is {kind}, not a file")
-    given = {name: value for name, value in settings.items() if value is not None}
     with translated():
         cases = read(paths)
     with spark_session() as spark:
-        return check(spark, cases, Configuration(**given))
+        return check(spark, cases, Configuration(**settings))
 
 
 def exit_code(reports: Sequence[Report]) -> ExitCode:
