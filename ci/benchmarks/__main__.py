@@ -29,6 +29,7 @@ Booted = Annotated[
     Path,
     typer.Option(callback=shipped_or_local, help="Boot the cluster and topics of this scenario."),
 ]
+AtMost = Annotated[int, typer.Option(min=0, max=7, help="Maximum number of these events.")]
 Repetitions = Annotated[int, typer.Option(min=1, help="How often each measurement is repeated.")]
 
 
