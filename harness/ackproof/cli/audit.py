@@ -257,5 +257,4 @@ def _write(outputs: Outputs, audit: Audit, compared: Difference | None, failing:
     if outputs.html:
         from ackproof.report.html import write_audit_page
 
-        with disk_errors(outputs.html):
-            write_audit_page(outputs.html, audit, compared)
+        write_audit_page(outputs.html, audit, compared)

@@ -13,9 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich import box
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from ackproof import safe_files
@@ -155,6 +153,7 @@ def document(report: Report) -> dict[str, Any]:
 
 
 def print_report(console: Console, report: Report) -> None:
+    from ackproof.report.console_tables import headed_table
     from ackproof_spark.jepsen.check import UNSEEN_SERIES
     from ackproof_spark.jepsen.configuration import UNDECIDED
 
@@ -166,9 +165,7 @@ def print_report(console: Console, report: Report) -> None:
     anomalies = {**report.anomalies, **report.further}
     anomalies.pop(UNSEEN_SERIES, None)
     if anomalies:
-        table = Table(
-            box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold"
-        )
+        table = headed_table()
         table.add_column("anomaly")
         table.add_column("number", justify="right")
         table.add_column("evidence", overflow="fold")
