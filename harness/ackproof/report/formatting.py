@@ -71,9 +71,9 @@ def listing(items: Iterable[str]) -> str:
     return f"{', '.join(head)} and {last}" if head else last
 
 
-def plural(number: int, noun: str) -> str:
-    """Format a count with its noun: `1 trial`, `3 trials`."""
-    return f"{count(number)} {noun}{'' if number == 1 else 's'}"
+def plural(number: int, noun: str, several: str = "") -> str:
+    """Format a count with its noun: `1 trial`, `3 trials`; `several` is an irregular plural."""
+    return f"{count(number)} {noun if number == 1 else several or f'{noun}s'}"
 
 
 def markdown_row(cells: Iterable[str]) -> str:

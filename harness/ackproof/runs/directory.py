@@ -122,7 +122,7 @@ class PredictionRecord(Record):
     prediction: PredictionReport
     #: The cluster's version or make, if it is not modelled.
     kafka_version: str = ""
-    #: The data of `prediction.diagram`.
+    #: The data of `prediction.diagram`. Older runs have none.
     diagram: Diagram | None = None
 
 

@@ -64,7 +64,7 @@ def write(evidence: Evidence, verdict: Verdict, spark: SparkSession) -> None:
 
 
 def overview_of(run_dir: Path) -> Overview:
-    """Return the stored overview; collect it for unjudged runs."""
+    """Return the stored overview; collect it for older and unjudged runs."""
     with suppress(RunDirectoryError):
         return runs.read_model(run_dir, NAME, Overview)
     evidence, verdict = Evidence(run_dir=run_dir), None
@@ -142,7 +142,7 @@ def _collect(evidence: Evidence, verdict: Verdict | None, ask: Ask) -> Overview:
         hidden_probed=max(len(probed) - MAX_LANES, 0),
         losses=losses,
         histories=histories(evidence),
-        trace=_trace(evidence) if losses and losses.count else None,
+        trace=_trace(evidence, scenario) if losses and losses.count else None,
         safer=safer(scenario, verdict, predict) if scenario and verdict else None,
         missing=evidence.missing,
     )
@@ -230,9 +230,17 @@ def _scenario(evidence: Evidence) -> Scenario | None:
         return None
 
 
-def _trace(evidence: Evidence) -> Diagram | None:
-    """Return the diagram of the run's prediction."""
+def _trace(evidence: Evidence, scenario: Scenario | None) -> Diagram | None:
+    """Return the diagram of the run's prediction.
+
+    Older runs stored text only. The model's present diagram is used if its text is the same.
+    """
     try:
-        return evidence.prediction.diagram
+        foreseen = evidence.prediction
     except RunDirectoryError:
         return None
+    drawn = foreseen.prediction.diagram
+    if foreseen.diagram is not None or not drawn or scenario is None:
+        return foreseen.diagram
+    record = predict(scenario)
+    return record.diagram if record.prediction.diagram == drawn else None
