@@ -6,6 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
 from ackproof.errors import ScenarioError
@@ -49,7 +50,7 @@ class Return:
     fenced_first: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Alternative:
     """Steps and their outcome for each partition, from these states."""
 
@@ -76,17 +77,17 @@ class Alternative:
         }
         return Return(after=after, fenced_first=tuple(sorted(alive)))
 
-    @property
+    @cached_property
     def at_risk(self) -> int:
         """How many acked offsets may be lost."""
         return sum(one.at_risk for one in self.outcomes.values())
 
-    @property
+    @cached_property
     def certain(self) -> int:
         """How many acked offsets are lost in every order of events."""
         return sum(offsets.count for one in self.outcomes.values() for offsets in one.loses)
 
-    @property
+    @cached_property
     def unavailable(self) -> tuple[TopicPartition, ...]:
         """The partitions that may not be written in the end."""
         return tuple(place for place, one in self.outcomes.items() if one.writes is not Ability.YES)
@@ -165,7 +166,7 @@ def if_one_more_fails(states: States, steps: tuple[Step, ...]) -> list[Failure]:
     brokers = sorted({one.broker for situation in every for one in situation.replicas})
     alike: defaultdict[object, list[Sequence[Situation]]] = defaultdict(list)
     for possible in states.values():
-        alike[tuple((one.model(), tuple(one.numbers)) for one in possible)].append(possible)
+        alike[tuple(one.kind for one in possible)].append(possible)
     worst = []
     for power, what in ((False, "crashes"), (True, "loses power")):
         losing = unavailable = 0

@@ -98,15 +98,16 @@ def restart(
             hint="The client needs DescribeConfigs on the topics of this broker.",
         )
     return [
-        (place, _restarted(cluster, place, broker, kafka=kafka, acks=each))
+        (place, judged(cluster, place, broker, kafka=kafka, acks=each))
         for each in acks
         for place in sorted(views)
     ]
 
 
-def _restarted(
+def judged(
     cluster: LiveCluster, place: TopicPartition, broker: int, *, kafka: str, acks: Acks
 ) -> Restarted:
+    """Return the outcome for one of the broker's partitions."""
     view, least = cluster.partitions[place], cluster.minimum(place[0])
     again = (Stop(broker), Start((broker,)))
     problem, down, whole = "", _UNDECIDED, _UNDECIDED

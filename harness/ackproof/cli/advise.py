@@ -91,7 +91,6 @@ def _answer(
     """Print the judged alternatives for the producers' acks; exit by --fail-on."""
     from ackproof.advise import document, screen
     from ackproof.advise.alternatives import check_brokers, if_one_more_fails
-    from ackproof.report.html import write_advice_page
 
     fail_on = question.fail_on
     if fail_on not in ("possible", "certain", "none"):
@@ -113,6 +112,8 @@ def _answer(
         except ValueError as error:  # such as a move to a broker that has a replica
             raise ScenarioError(f"these steps cannot be judged: {error}") from error
     if question.html:
+        from ackproof.report.html import write_advice_page
+
         write_advice_page(question.html, cluster, by_acks)
     if as_json:
         print_json(document.of_advice(cluster, by_acks, failures))
