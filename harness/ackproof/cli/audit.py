@@ -158,7 +158,8 @@ def audit(
     if compared:
         risks &= {id(risk) for finding in compared.new for risk in finding.variants}
     answer = summed_up(answer)
-    _write(outputs, answer, compared, risks)
+    if outputs.sarif or outputs.junit or outputs.markdown or outputs.html:
+        _write(outputs, answer, compared, risks)
     if outputs.annotations or os.environ.get("GITHUB_ACTIONS") == "true":
         from ackproof.report.audit_ci import audit_annotations
 
