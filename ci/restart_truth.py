@@ -32,12 +32,12 @@ from advise_truth import (
     settled,
     stored,
 )
+from cluster_fork import copy_disks
 from confluent_kafka import Producer
 
 from ackproof.advise import live, rolling
 from ackproof.advise.disks import read_disks
 from ackproof.cluster.booted import KafkaCluster, booted
-from ackproof.cluster.fork import copy_disks
 from ackproof.containers import images
 from ackproof.containers.engine import connect
 from ackproof.errors import AckproofError, ClusterError

@@ -97,6 +97,7 @@ def test_acks_all_loses_nothing_when_a_container_is_killed(
     assert "not observed: the metadata log" in verdict.reason
 
 
+@pytest.mark.slow
 def test_acks_1_loses_records_that_no_follower_fetched(
     cluster: KafkaCluster, engine: DockerClient, tmp_path: Path
 ) -> None:

@@ -204,6 +204,7 @@ def test_an_operation_without_effect_or_refused_by_kafka_is_not_verified(
         assert re.search(why, guard.window.evidence)
 
 
+@pytest.mark.slow
 def test_the_quorum_survives_its_leader(operated: KafkaCluster, topic: str) -> None:
     before = until(operated.interfaces.controllers.active, "nobody leads the quorum")
     with inject(Kill(target="active controller"), operated.interfaces, clock=clock) as guard:

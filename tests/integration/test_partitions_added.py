@@ -70,10 +70,8 @@ def unprocessed(run_dir: Path) -> Counter[tuple[str, bool]]:
     )
 
 
-@pytest.mark.parametrize(
-    ("client", "key"),
-    [("librdkafka", LIBRDKAFKA), pytest.param("java", JAVA, marks=pytest.mark.slow)],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("client", "key"), [("librdkafka", LIBRDKAFKA), ("java", JAVA)])
 def test_a_group_at_latest_skips_the_first_records_of_added_partitions(
     engine: DockerClient, tmp_path: Path, client: str, key: str
 ) -> None:
@@ -109,6 +107,7 @@ def test_a_group_that_learns_of_added_partitions_after_the_last_send_proves_noth
     assert "still runs" not in verdict.reason
 
 
+@pytest.mark.slow
 def test_a_producer_that_never_learned_of_added_partitions_proves_nothing(
     engine: DockerClient, tmp_path: Path
 ) -> None:
@@ -122,7 +121,6 @@ def test_a_producer_that_never_learned_of_added_partitions_proves_nothing(
     assert f"{LIBRDKAFKA}=300000" in verdict.reason
 
 
-@pytest.mark.slow
 def test_groups_read_what_an_application_sends(
     engine: DockerClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
