@@ -15,12 +15,12 @@ from uuid import uuid4
 
 import pytest
 from advise_truth import cut
+from cluster_fork import copy_disks, forked
 from confluent_kafka import Producer
 from docker import DockerClient
 
 from ackproof.cluster import readiness
 from ackproof.cluster.booted import KafkaCluster
-from ackproof.cluster.fork import copy_disks, forked
 from ackproof.containers.commands import run_sidecar
 from ackproof.scenario.cluster import ClusterSpec
 from ackproof.scenario.topics import TopicSpec
