@@ -151,6 +151,7 @@ def test_an_alternative_on_a_copy_loses_what_the_advice_says(
     assert len(lost) == sum(last - first + 1 for first, last in ranges)
 
 
+@pytest.mark.slow
 def test_a_past_outage_names_the_lost_records_and_the_disk_that_has_them(
     outage: Outage, tmp_path: Path
 ) -> None:

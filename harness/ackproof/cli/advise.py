@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +9,7 @@ import typer
 
 from ackproof.cli import advise_input, advise_past, own_files
 from ackproof.cli.options import Json, grouped, print_json, stdout
-from ackproof.errors import ExitCode, ScenarioError
+from ackproof.errors import ClusterError, ExitCode, ScenarioError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -90,7 +89,7 @@ def _answer(
 ) -> None:
     """Print the judged alternatives for the producers' acks; exit by --fail-on."""
     from ackproof.advise import document, screen
-    from ackproof.advise.alternatives import check_brokers, if_one_more_fails
+    from ackproof.advise.alternatives import check_brokers, if_one_more_fails, with_acks
 
     fail_on = question.fail_on
     if fail_on not in ("possible", "certain", "none"):
@@ -101,10 +100,7 @@ def _answer(
     by_acks: dict[str, list[Alternative]] = {}
     failures: dict[str, list[Failure]] = {}
     for each in wanted:
-        states = {
-            place: tuple(replace(one, acks=each, running=cluster.running) for one in possible)
-            for place, possible in cluster.situations.items()
-        }
+        states = with_acks(cluster, each)
         try:
             by_acks[each] = judge(states)
             if question.one_more_failure:
@@ -176,13 +172,18 @@ def restart(
             f"{bundle} has no running cluster",
             hint="`ackproof advise collect --from-cluster` writes a bundle of one.",
         )
-    judged = rolling.restart(cluster, broker, kafka=kafka, acks=wanted)
+    try:
+        judged = rolling.restart(cluster, broker, kafka=kafka, acks=wanted)
+    except ClusterError as error:
+        if bundle is None:
+            raise
+        raise ScenarioError(f"{bundle}: {error.message}", hint=error.hint) from error
     if as_json:
         print_json(document.of_restart(broker, judged))
     else:
         screen.print_restart(stdout(), broker, judged)
     risky = any(one.may_lose for _, one in judged)
-    stopped = any(one.stops_writes for _, one in judged)
+    stopped = any(one.stops_writes or one.stops_reads for _, one in judged)
     if (fail_on != "none" and risky) or (fail_on == "unavailable" and stopped):
         raise typer.Exit(ExitCode.VIOLATED)
 
