@@ -15,7 +15,13 @@ from functools import cache
 from itertools import combinations
 from typing import Any
 
-from ackproof.advise.dead_cluster import MIN_ISR, UNCLEAN, ClusterState, session_timeout
+from ackproof.advise.dead_cluster import (
+    MIN_ISR,
+    UNCLEAN,
+    ClusterState,
+    minimum,
+    session_timeout,
+)
 from ackproof.cluster.admin import Admin, PartitionView
 from ackproof.cluster.preflight import Preflight
 from ackproof.errors import ClusterError, ScenarioError
@@ -54,7 +60,7 @@ class LiveCluster:
         return frozenset(named - self.brokers)
 
     def minimum(self, topic: str) -> int:
-        return int(self.settings.get(topic, {}).get(MIN_ISR, "1"))
+        return minimum(self.settings.get(topic, {}))
 
     def unclean_election(self, topic: str) -> bool:
         return self.settings.get(topic, {}).get(UNCLEAN, "").strip().lower() == "true"

@@ -9,7 +9,7 @@ import typer
 
 from ackproof.cli import advise_input, advise_past, own_files
 from ackproof.cli.options import Json, grouped, print_json, stdout
-from ackproof.errors import ExitCode, ScenarioError
+from ackproof.errors import ClusterError, ExitCode, ScenarioError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -172,7 +172,12 @@ def restart(
             f"{bundle} has no running cluster",
             hint="`ackproof advise collect --from-cluster` writes a bundle of one.",
         )
-    judged = rolling.restart(cluster, broker, kafka=kafka, acks=wanted)
+    try:
+        judged = rolling.restart(cluster, broker, kafka=kafka, acks=wanted)
+    except ClusterError as error:
+        if bundle is None:
+            raise
+        raise ScenarioError(f"{bundle}: {error.message}", hint=error.hint) from error
     if as_json:
         print_json(document.of_restart(broker, judged))
     else:
