@@ -63,6 +63,7 @@ def combine(
         broker=settings,
         differing=differing,
         controller=_of_controllers(nodes),
+        dynamic=_dynamic(nodes),
         in_force=any(node.rank is Rank.IN_FORCE for node in brokers),
         unread=tuple(unread),
         defaults_hold=not unread and any(node.rank is Rank.STATIC for node in brokers),
@@ -125,8 +126,11 @@ def _settings(
 def _of_controllers(nodes: Sequence[Node]) -> dict[str, Given]:
     """Return the settings of controllers, which read those that are dynamic for all brokers."""
     controllers = [node for node in nodes if "controller" in node.roles]
-    dynamic = [node for node in nodes if node.rank is Rank.DYNAMIC_DEFAULT]
-    return _settings([*controllers, *dynamic], [])[0] if controllers else {}
+    return {**_settings(controllers, [])[0], **_dynamic(nodes)} if controllers else {}
+
+
+def _dynamic(nodes: Sequence[Node]) -> dict[str, Given]:
+    return _settings([node for node in nodes if node.rank is Rank.DYNAMIC_DEFAULT], [])[0]
 
 
 def _matters(key: str) -> bool:

@@ -106,7 +106,10 @@ class Part:
         """Return the part with a name for its producers and consumers."""
         return replace(
             self,
-            producers=tuple(replace(one, name=name) for one in self.producers),
+            producers=tuple(
+                replace(one, name=f"{name} ({one.writes})" if one.writes else name)
+                for one in self.producers
+            ),
             consumers=tuple(replace(one, name=name) for one in self.consumers),
         )
 

@@ -268,15 +268,17 @@ def _prefixed(source: Source, pairs: Mapping[str, Text]) -> Part | None:
         return None
     exactly_once = pairs.get("exactly.once.source.support", "").lower() == "enabled"
     added = {"enable.idempotence": "true", "transactional.id": "of each source task"}
-    return clients(
+    internal = _internal(source, pairs, "Connect")
+    part = clients(
         source,
         {("producer", ""): produced, **({("consumer", ""): consumed} if consumed else {})},
         shape="Connect worker" if worker else "settings of clients by prefix",
         framework="Kafka Connect" if worker else "",
         defaults=(CONNECT | added if exactly_once else CONNECT) if worker else {},
         origin="default of Kafka Connect",
-        topics=_internal(source, pairs, "Connect"),
+        topics=internal.values(),
     )
+    return replace(part, producers=(*part.producers, *_writers(source, pairs, internal)))
 
 
 #: The topics that Connect and MirrorMaker 2 create for themselves.
@@ -286,9 +288,10 @@ _INTERNAL = re.compile(
 )
 
 
-def _internal(source: Source, pairs: Mapping[str, Text], of: str) -> list[Topic]:
-    return [
-        Topic(
+def _internal(source: Source, pairs: Mapping[str, Text], of: str) -> dict[str, Topic]:
+    """Return the internal topics by their kind, such as `config`."""
+    return {
+        match["kind"] or match["prefix"]: Topic(
             name=str(
                 pairs.get(f"{match['kind']}.storage.topic")
                 or f"the {match['kind'] or match['prefix'].removesuffix('.topic')} topic of {of}"
@@ -300,6 +303,46 @@ def _internal(source: Source, pairs: Mapping[str, Text], of: str) -> list[Topic]
         )
         for key in pairs
         if (match := _INTERNAL.fullmatch(key))
+    }
+
+
+#: What Connect sets for the producers of its own topics, whatever a file says
+#: (`KafkaConfigBackingStore`, `KafkaOffsetBackingStore`, `KafkaStatusBackingStore`).
+_STORES = {
+    "config": {"enable.idempotence": "false", "delivery.timeout.ms": "2147483647"},
+    "offset": {"enable.idempotence": "false", "delivery.timeout.ms": "2147483647"},
+    "status": {"enable.idempotence": "false", "retries": "0"},
+}
+
+
+def _writers(
+    source: Source, pairs: Mapping[str, Text], topics: Mapping[str, Topic]
+) -> list[Client]:
+    """Return the producers of internal topics, which `producer.` does not configure.
+
+    pairs: settings without a prefix, which do. With exactly-once sources the leader of the workers
+    writes the topic of configurations in transactions.
+    """
+    exactly_once = pairs.get("exactly.once.source.support", "").lower() in ("enabled", "preparing")
+    in_transactions = {
+        "acks": "all",
+        "enable.idempotence": "true",
+        "transactional.id": "of Connect",
+    }
+    return [
+        Client(
+            name=f"{source.name} ({topics[kind].name})",
+            library="java",
+            settings={
+                **source.settings({key: one for key, one in pairs.items() if is_producers(key)}),
+                **{key: Given(one, "default of Kafka Connect") for key, one in fixed.items()},
+            },
+            framework="Kafka Connect",
+            writes=topics[kind].name,
+        )
+        for kind, fixed in _STORES.items()
+        if kind in topics
+        for fixed in [in_transactions if exactly_once and kind == "config" else fixed]
     ]
 
 
@@ -379,7 +422,8 @@ def _mirror_maker(source: Source, pairs: Mapping[str, Text]) -> Part | None:
     found.setdefault(("producer", ""), {})
     replicas = _count(source, pairs, ("replication.factor",))
     topic = Topic(name="mirrored topics", replication_factor=replicas, source=source.name)
-    return clients(
+    internal = _internal(source, pairs, "MirrorMaker 2")
+    part = clients(
         source,
         {
             (kind, cluster): {**found.get((kind, ""), {}), **own}
@@ -390,5 +434,11 @@ def _mirror_maker(source: Source, pairs: Mapping[str, Text]) -> Part | None:
         framework="MirrorMaker 2",
         defaults=CONNECT,
         origin="default of Kafka Connect",
-        topics=[*([topic] if replicas else []), *_internal(source, pairs, "MirrorMaker 2")],
+        topics=[*([topic] if replicas else []), *internal.values()],
     )
+    writers = _writers(source, {}, internal)
+    if "offset-syncs.topic" in internal:  # MirrorSourceConfig.sourceProducerConfig
+        written = internal["offset-syncs.topic"].name
+        [syncs] = client(source, found.get(("producer", ""), {})).producers
+        writers.append(replace(syncs, name=f"{source.name} ({written})", writes=written))
+    return replace(part, producers=(*part.producers, *writers))

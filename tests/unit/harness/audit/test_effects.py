@@ -20,6 +20,7 @@ from ackproof.scenario import shipped
 from ackproof.scenario.loader import Configured, load
 from ackproof.scenario.model import Scenario
 from ackproof_model.bounds.losing import Question
+from ackproof_model.configuration import Profile
 
 FILE = "app.properties"
 IDEMPOTENT = {"acks": "all", "enable.idempotence": "true"}
@@ -385,6 +386,7 @@ def own_config(scenario: Scenario) -> OwnConfig:
     topic = {key: str(value).lower() for key, value in scenario.topic.settings.items()}
     return OwnConfig(
         kafka=Given(scenario.kafka, FILE),
+        mode=Given("zookeeper" if Profile.of(scenario.kafka).zookeeper else "kraft", FILE),
         brokers=Given(str(scenario.cluster.brokers), FILE),
         controllers=Given("3", FILE),
         topics=(
