@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from cluster_fork import copy_disks, forked
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 
@@ -31,7 +32,6 @@ from ackproof.advise.disks import NodeDisks, read_disks
 from ackproof.advise.records import read_records
 from ackproof.cluster.admin import PartitionView
 from ackproof.cluster.booted import KafkaCluster, booted
-from ackproof.cluster.fork import copy_disks, forked
 from ackproof.containers import images
 from ackproof.containers.commands import run_sidecar
 from ackproof.containers.engine import connect

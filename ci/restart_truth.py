@@ -32,12 +32,12 @@ from advise_truth import (
     settled,
     stored,
 )
+from cluster_fork import copy_disks
 from confluent_kafka import Producer
 
 from ackproof.advise import live, rolling
 from ackproof.advise.disks import read_disks
 from ackproof.cluster.booted import KafkaCluster, booted
-from ackproof.cluster.fork import copy_disks
 from ackproof.containers import images
 from ackproof.containers.engine import connect
 from ackproof.errors import AckproofError, ClusterError
@@ -126,7 +126,7 @@ def without_the_dead(cluster: KafkaCluster) -> None:
 def restarted(
     cluster: KafkaCluster, drawn: Drawn, broker: int, before: Records, first: int
 ) -> list[dict[str, Any]]:
-    """Restart a broker while records are sent; return each of its partitions.
+    """Restart a broker while records are sent; return its partitions that could be written before.
 
     before: the acked records that the leaders have.
     """
@@ -154,7 +154,7 @@ def restarted(
     rows = []
     for place, topic in drawn.topics.items():
         view = asked.partitions[place]
-        if broker not in view.replicas or view.leader is None:
+        if broker not in view.replicas or place not in writable:
             continue
         said = rolling.judged(asked, place, broker, kafka=drawn.kafka, acks=topic.acks)
         sent = before.get(place, set()) | acked[place]

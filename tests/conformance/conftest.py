@@ -32,7 +32,7 @@ _topics = (f"conformance-{os.getpid()}-{number}" for number in itertools.count()
 def mock_bootstrap() -> Iterator[str]:
     """A mock cluster without members of groups: after one has left, the next waits for 30 s."""
     cluster = Producer({"test.mock.num.brokers": 3, "bootstrap.servers": "mock"})
-    brokers = cluster.list_topics(timeout=10).brokers.values()
+    brokers = cluster.list_topics(timeout=60).brokers.values()
     yield ",".join(f"{broker.host}:{broker.port}" for broker in brokers)
     cluster.close()
 

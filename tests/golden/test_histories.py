@@ -20,7 +20,7 @@ from golden import jepsen_definitions
 from golden.history_oracle import anomalies, unseen_series
 from golden.random_histories import SEED, draw_histories
 
-HISTORIES = int(os.environ.get("ACKPROOF_HISTORIES", "250"))
+HISTORIES = int(os.environ.get("ACKPROOF_HISTORIES", "500"))
 BATCH = 1500
 CASES = {
     f"{file.stem}: {name}": case

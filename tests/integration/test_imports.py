@@ -124,20 +124,6 @@ def test_check_of_an_acked_log(cluster: KafkaCluster, tmp_path: Path) -> None:
 
 @pytest.mark.cluster
 @pytest.mark.slow
-@pytest.mark.timeout(7200)
-def test_check_of_an_acked_log_fifty_times(cluster: KafkaCluster, tmp_path: Path) -> None:
-    log = tmp_path / "acked.jsonl"
-    logged(cluster.bootstrap_servers, log, 0, 20)
-    bootstrap = cluster.bootstrap_servers
-    for _ in range(50):
-        done = command.ackproof(
-            *("check", "--acked", log, "--bootstrap", bootstrap, "--out", tmp_path / "runs")
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-
-
-@pytest.mark.cluster
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["run", "compare"])
 def test_run_and_compare(tmp_path: Path, name: str) -> None:
     scenario = tmp_path / "s.yaml"

@@ -109,7 +109,7 @@ def test_an_unclean_election_loses_records_that_only_the_leader_had(
 def test_an_operation_uses_another_broker_when_one_is_down(
     operated: KafkaCluster, topic: str
 ) -> None:
-    told = operated.admin.client().list_topics(timeout=10).controller_id
+    told = operated.admin.client().list_topics(timeout=60).controller_id
     node_actions.kill(operated, told)
     others = sorted(set(operated.broker_ids()) - {told})
     operated.admin.create_topic(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -11,54 +12,53 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from ackproof.cli.options import exit_with, print_json, stderr, stdout, write_reports
+from ackproof_spark.record import ID_HEADER
 
 _option: Any = partial(
     typer.Option, rich_help_panel="Acked logs of your application (docs/reference/acked-log.md)"
 )
 
-Acked = Annotated[
-    list[Path] | None,
-    _option(
-        "--acked",
-        metavar="FILE",
-        help="An acked log: JSON lines, .csv, .parquet, or the output of "
-        "kafka-verifiable-producer; may be repeated.",
-    ),
-]
-Bootstrap = Annotated[
-    str,
-    _option("--bootstrap", metavar="HOST:PORT,…", help="The cluster that the sends went to."),
-]
-ClientConfig = Annotated[
-    Path | None,
-    _option(
-        "--client-config",
-        metavar="FILE",
-        help="Properties of the client, in librdkafka's names (TLS, SASL).",
-    ),
-]
-Header = Annotated[
-    str, _option("--header", metavar="NAME", help="The header that holds a record's id.")
-]
-EndMarker = Annotated[
-    bool,
-    _option(
-        "--end-marker",
-        help="Write one record to each partition with acks=all: its offset proves where the log "
-        "ends. Without it, absent sends acked at or after the high watermark are unseen, not lost.",
-    ),
-]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AckedLogs:
+    """The options for acked logs."""
+
+    acked: Annotated[
+        list[Path] | None,
+        _option(
+            metavar="FILE",
+            help="An acked log: JSON lines, .csv, .parquet, or the output of "
+            "kafka-verifiable-producer; may be repeated.",
+        ),
+    ] = None
+    bootstrap: Annotated[
+        str, _option(metavar="HOST:PORT,…", help="The cluster that the sends went to.")
+    ] = ""
+    client_config: Annotated[
+        Path | None,
+        _option(
+            metavar="FILE", help="Properties of the client, in librdkafka's names (TLS, SASL)."
+        ),
+    ] = None
+    header: Annotated[str, _option(metavar="NAME", help="The header that holds a record's id.")] = (
+        ID_HEADER
+    )
+    end_marker: Annotated[
+        bool,
+        _option(
+            "--end-marker",
+            help="Write one record to each partition with acks=all: its offset proves where the "
+            "log ends. Without it, absent sends acked at or after the high watermark are unseen, "
+            "not lost.",
+        ),
+    ] = False
 
 
 def check(
+    options: AckedLogs,
     paths: Sequence[Path] | None,
     of_histories: Mapping[str, object],
     *,
-    logs: Sequence[Path],
-    bootstrap: str,
-    client_config: Path | None,
-    header: str,
-    end_marker: bool,
     out: Path,
     as_json: bool,
 ) -> NoReturn:
@@ -67,8 +67,9 @@ def check(
     from ackproof.progress import ConsoleReporter
     from ackproof.report.terminal import print_run
 
-    if not (logs and bootstrap):
-        log = next(iter(logs or paths or [Path("FILE")]))
+    bootstrap = options.bootstrap
+    if not (options.acked and bootstrap):
+        log = next(iter(options.acked or paths or [Path("FILE")]))
         raise typer.BadParameter(
             "--acked and --bootstrap belong together: "
             f"ackproof check --acked {log} --bootstrap {bootstrap or 'HOST:PORT'}"
@@ -79,17 +80,16 @@ def check(
         )
     if paths:
         raise typer.BadParameter("acked logs are checked by themselves: leave out the paths")
-    others = {name for name, value in of_histories.items() if value is not None} - {"acks"}
-    if others:
+    if others := of_histories.keys() - {"acks"}:
         raise typer.BadParameter(f"these options are for history files: {', '.join(others)}")
     run_dir, verdict = check_acked(
         AckedCheck(
-            logs=logs,
+            logs=options.acked,
             bootstrap_servers=bootstrap,
-            settings=client_settings(client_config) if client_config else {},
-            header=header,
-            acks=str(of_histories["acks"] or ""),
-            end_markers=end_marker,
+            settings=client_settings(options.client_config) if options.client_config else {},
+            header=options.header,
+            acks=str(of_histories.get("acks", "")),
+            end_markers=options.end_marker,
         ),
         out=out,
         reporter=ConsoleReporter(stderr()),

@@ -11,9 +11,9 @@ import typer
 
 from ackproof.cli import acked_files, history_files, options
 from ackproof.errors import AckproofError
-from ackproof_spark.record import ID_HEADER
 
 
+@options.grouped
 def check(
     paths: Annotated[
         list[Path] | None,
@@ -23,19 +23,11 @@ def check(
         ),
     ] = None,
     *,
-    acked: acked_files.Acked = None,
-    bootstrap: acked_files.Bootstrap = "",
-    client_config: acked_files.ClientConfig = None,
-    header: acked_files.Header = ID_HEADER,
-    end_marker: acked_files.EndMarker = False,
+    logs: acked_files.AckedLogs,
     out: options.Out = options.RUNS,
     spark: options.Spark = options.LOCAL_SPARK,
     as_json: options.Json = False,
-    subscribe: history_files.Subscribe = None,
-    isolation_level: history_files.IsolationLevel = None,
-    acks: history_files.AcksOption = None,
-    idempotence: history_files.Idempotence = None,
-    ww_deps: history_files.WwDeps = None,
+    of_histories: history_files.Settings,
 ) -> None:
     """Judge stored runs again, check histories for anomalies, or look up acked records.
 
@@ -49,32 +41,16 @@ def check(
     """
     from ackproof.spark_session import start_early
 
-    settings = {
-        "sub_via": None if subscribe is None else "subscribe" if subscribe else "assign",
-        "isolation_level": isolation_level,
-        "acks": acks,
-        "idempotence": idempotence,
-        "ww_deps": ww_deps,
-    }
-    if acked or bootstrap:
-        acked_files.check(
-            paths,
-            settings,
-            logs=acked or [],
-            bootstrap=bootstrap,
-            client_config=client_config,
-            header=header,
-            end_marker=end_marker,
-            out=out,
-            as_json=as_json,
-        )
+    settings = of_histories.given
+    if logs.acked or logs.bootstrap:
+        acked_files.check(logs, paths, settings, out=out, as_json=as_json)
     if not paths:
         raise typer.BadParameter(
             "name run directories or history files, or acked logs with --acked",
             param_hint="PATHS",
         )
     histories = history_files.are_histories(paths)
-    if not histories and any(value is not None for value in settings.values()):
+    if settings and not histories:
         raise typer.BadParameter(
             "these options are for history files; a run directory has its own settings",
             param_hint="--subscribe, --acks, …",

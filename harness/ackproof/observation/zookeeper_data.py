@@ -14,12 +14,18 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from ackproof.observation.metadata_log import BrokerState, PartitionState, damage_as_value_error
-from ackproof.observation.zookeeper_log import TOPIC, Record, Replay, Write, with_expiries, writes
+from ackproof.observation.zookeeper_log import (
+    TOPIC,
+    Record,
+    Replay,
+    Write,
+    transactions,
+    with_expiries,
+)
 
 FOLDER = "version-2"
 #: The first line of the printed form, before the cluster's id.
@@ -98,14 +104,11 @@ def printed(snapshots: Mapping[int, bytes], logs: Iterable[bytes]) -> str:
 
 def _ordered(snapshots: Mapping[int, bytes], logs: Iterable[bytes]) -> Iterator[Write]:
     """Yield the writes of logs, and at each snapshot those that lead to its content."""
-    transactions: dict[int, list[Write]] = {}
-    for log in logs:
-        for zxid, group in groupby(writes(log), key=lambda write: write.zxid):
-            transactions.setdefault(zxid, list(group))
+    by_zxid = transactions(logs)
     known: dict[str, bytes | None] = {}
     begin = min(snapshots, default=0)
-    for zxid in sorted({*transactions, *snapshots}):
-        for write in transactions.get(zxid, ()) if zxid > begin else ():
+    for zxid in sorted({*by_zxid, *snapshots}):
+        for write in by_zxid.get(zxid, ()) if zxid > begin else ():
             topic, _, partitions = write.path.partition("/partitions/")
             if partitions and known.get(topic) is None:
                 continue  # of a topic that was deleted while the snapshot was taken

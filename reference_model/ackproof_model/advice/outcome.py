@@ -41,6 +41,10 @@ class Ability(StrEnum):
     PERHAPS = "perhaps"
     YES = "yes"
 
+    def below(self, other: Ability) -> bool:
+        order = list(Ability)
+        return order.index(self) < order.index(other)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
@@ -65,6 +69,14 @@ class Outcome:
     @property
     def keeps(self) -> bool:
         return self.complete and not self.may_lose and not self.loses_new
+
+    def loses_beyond(self, other: Outcome) -> bool:
+        """Whether this may lose, or certainly loses, a record that the other outcome does not."""
+        return (
+            (self.loses_new and not other.loses_new)
+            or not all(_has(other.may_lose, one) for one in self.may_lose)
+            or not all(_has(other.loses, one) for one in self.loses)
+        )
 
     @property
     def at_risk(self) -> int:
@@ -112,6 +124,9 @@ def _found(kind: Kind, steps: tuple[Step, ...], writes: int) -> _Found:
     model, numbers = situation.model(writes=writes), situation.numbers
     numbered = (_numbered(step, numbers) for step in steps)
     taken = tuple(step for step in numbered if step != Start(()))
+    if shared := model.acks != "all" and not writes:
+        # All records are acked then, and none follows: only the need of an ISR differs.
+        model = replace(model, acks="all")
     found = _searched(model, taken, at_any_time=writes > 0)
     old = (1 << situation.records) - 1
     brokers = [one.broker for one in situation.replicas]
@@ -123,7 +138,7 @@ def _found(kind: Kind, steps: tuple[Step, ...], writes: int) -> _Found:
             disks=tuple(brokers[number] for number in found.disks),
             leaders=tuple(None if at == NOBODY else brokers[at] for at in found.leaders),
             reads=found.reads,
-            writes=found.writes,
+            writes=found.reads if shared else found.writes,
             complete=found.complete,
         ),
         may_lose=found.may_lose & old,

@@ -78,7 +78,7 @@ def test_every_send_is_recorded_once_with_its_offset_and_its_times(start):
         of = table.filter(pc.field("partition") == partition).sort_by("offset")
         assert of["offset"].to_pylist() == list(range(2_500))
         assert of["sequence"].to_pylist() == list(range(partition, 10_000, 4))
-    began, ended = process.span_us
+    began, ended = process.page.started_at, process.page.updated_at
     sent, resolved = (table[name].cast(pa.int64()) for name in ("sent_at", "resolved_at"))
     assert began <= pc.min(sent).as_py()
     assert pc.max(resolved).as_py() <= ended
