@@ -12,10 +12,9 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC
 from pathlib import Path
-from typing import TextIO
 from xml.etree import ElementTree as ET
 
 from ackproof.report import formatting as fmt
@@ -30,21 +29,15 @@ _SIGN = {Word.HOLDS: "✅", Word.VIOLATED: "❌", Word.INCONCLUSIVE: "⚠️"}
 _NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def announce(
-    configurations: Sequence[Configured],
-    verdicts: Sequence[Verdict],
-    *,
-    environment: Mapping[str, str] = os.environ,
-    to: TextIO | None = None,
-) -> None:
+def announce(configurations: Sequence[Configured], verdicts: Sequence[Verdict]) -> None:
     """Write the step summary and annotations that the environment requests."""
-    if summary := environment.get("GITHUB_STEP_SUMMARY"):
+    if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
         path = Path(summary)
         with disk_errors(path), path.open("a", encoding="utf-8") as file:
             file.write(step_summary(verdicts))
-    if environment.get("GITHUB_ACTIONS") == "true":
+    if os.environ.get("GITHUB_ACTIONS") == "true":
         for line in error_commands(configurations, verdicts):
-            print(line, file=to or sys.stderr)
+            sys.stderr.write(f"{line}\n")
 
 
 def step_summary(verdicts: Sequence[Verdict]) -> str:
