@@ -56,7 +56,7 @@ def combine(
         read=tuple(dict.fromkeys(FileRead(file=file, shape=part.shape) for file, part in parts)),
         refused=tuple(refused),
         kafka=version,
-        since=next((part.since for _, part in parts if part.since), None),
+        since=_since(parts, nodes),
         below=_below(parts, nodes),
         mode=_mode(parts, nodes, version),
         racks=_racks(nodes),
@@ -198,6 +198,17 @@ def _number(text: str) -> int:
     return int(text) if text.isdecimal() else 0
 
 
+def _since(parts: Sequence[tuple[str, Part]], nodes: Iterable[Node]) -> Given | None:
+    """Return the oldest version that the files allow: a broker knows the protocol it is set to."""
+    if since := next((part.since for _, part in parts if part.since), None):
+        return since
+    for node in nodes:
+        given = node.settings.get("inter.broker.protocol.version")
+        if given and (version := re.match(r"\d+\.\d+", given.value)):
+            return Given(version[0], given.source)
+    return None
+
+
 def _below(parts: Sequence[tuple[str, Part]], nodes: Iterable[Node]) -> Given | None:
     if below := next((part.below for _, part in parts if part.below), None):
         return below
@@ -217,6 +228,11 @@ def _mode(
                 return Given(mode_name, node.settings[key].source)
     if version and _number(version.value.split(".")[0]) >= 4:
         return Given("kraft", version.source)
+    for node in nodes:
+        if "controller" in node.roles and (
+            shows := node.count or next(iter(node.settings.values()), None)
+        ):
+            return Given("kraft", shows.source)
     return None
 
 

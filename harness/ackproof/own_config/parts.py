@@ -197,6 +197,25 @@ class Source:
             self.warnings.append(warning)
 
 
+def parse(text: str, first: int = 1) -> dict[str, Text]:
+    """Return the settings of Java properties; the last of equal keys counts, as in Java.
+
+    first: the number of the first line. Raises RefusalError for a malformed escape.
+    """
+    import javaproperties
+
+    settings: dict[str, Text] = {}
+    line = first
+    try:
+        for element in javaproperties.parse(text):
+            if isinstance(element, javaproperties.KeyValue):
+                settings[element.key.strip()] = Text.at(element.value.strip(), line)
+            line += len(element.source.splitlines())
+    except javaproperties.InvalidUEscapeError as error:
+        raise RefusalError(f"line {line}: {error}") from None
+    return settings
+
+
 def refuse_template(value: Text) -> None:
     """Raise RefusalError if a value is one of a template that was not rendered."""
     if match := _TEMPLATE.search(value):

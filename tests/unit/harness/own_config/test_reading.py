@@ -609,3 +609,20 @@ def test_producers_of_connect_own_topics_do_not_have_its_prefixed_settings() -> 
         assert acks == {"": "1", "c-config": of_configs, "c-offset": "0", "c-status": "0"}
         retries = {one.writes: "retries" in one.settings for one in own.producers}
         assert [topic for topic, stated in retries.items() if stated] == ["c-status"]
+
+
+@pytest.mark.parametrize(
+    ("zookeeper", "mode"), [("", "kraft"), ("zookeeper: {enabled: true}\n", "zookeeper")]
+)
+def test_a_chart_with_controllers_runs_with_kraft(zookeeper: str, mode: str) -> None:
+    chart = "controller: {replicaCount: 3}\nextraConfig: |\n  min.insync.replicas=2\n"
+    [own] = read_texts({"values.yaml": (chart + zookeeper).encode()})
+    assert own.mode
+    assert own.mode.value == mode
+
+
+@pytest.mark.parametrize(("protocol", "since"), [("2.8-IV1", "2.8"), ("latest", None)])
+def test_the_brokers_protocol_bounds_the_version(protocol: str, since: str | None) -> None:
+    text = f"zookeeper.connect=z:2181\ninter.broker.protocol.version={protocol}\n"
+    [own] = read_texts({"server.properties": text.encode()})
+    assert (own.since.value if own.since else None) == since
