@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from cluster_fork import copy_disks, forked
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 
@@ -31,7 +32,6 @@ from ackproof.advise.disks import NodeDisks, read_disks
 from ackproof.advise.records import read_records
 from ackproof.cluster.admin import PartitionView
 from ackproof.cluster.booted import KafkaCluster, booted
-from ackproof.cluster.fork import copy_disks, forked
 from ackproof.containers import images
 from ackproof.containers.commands import run_sidecar
 from ackproof.containers.engine import connect
@@ -167,21 +167,27 @@ def on_disks(nodes: Mapping[int, NodeDisks], place: TopicPartition) -> set[tuple
     }
 
 
+def happen(cluster: KafkaCluster, event: tuple[str, int] | None) -> None:
+    """Kill, stop or start a broker, and wait until the brokers' list agrees."""
+    if event is None:
+        return
+    what, broker = event
+    node = cluster.nodes[broker]
+    {"kill": node.kill, "stop": node.terminate, "start": node.start_again}[what]()
+    wait_for(
+        lambda: set(cluster.admin.brokers()),
+        set(cluster.running_brokers()).__eq__,
+        within_s=60,
+        failure=lambda _: ClusterError("the brokers' list did not change"),
+    )
+
+
 def broken(cluster: KafkaCluster, drawn: Drawn) -> Acked:
     """Let the events happen, and end all nodes; return the acked records."""
     acked: defaultdict[TopicPartition, defaultdict[int, set[int]]]
     acked = defaultdict(lambda: defaultdict(set))
     for number, event in enumerate([None, *drawn.events]):
-        if event is not None:
-            what, broker = event
-            node = cluster.nodes[broker]
-            {"kill": node.kill, "stop": node.terminate, "start": node.start_again}[what]()
-            wait_for(
-                lambda: set(cluster.admin.brokers()),
-                set(cluster.running_brokers()).__eq__,
-                within_s=60,
-                failure=lambda _: ClusterError("the brokers' list did not change"),
-            )
+        happen(cluster, event)
         for place, sent in send(cluster, drawn, number * _RECORDS).items():
             for offset, of_offset in sent.items():
                 acked[place][offset].add(of_offset)

@@ -9,8 +9,6 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from ackproof.containers import images
-from ackproof.containers.image_build import base_problems, bootstrap
 from ackproof.errors import AckproofError
 from ackproof_spark.errors import AnalysisError
 from ackproof_spark.spark import class_archive, connector
@@ -21,11 +19,16 @@ _PACKAGES = ("ca-certificates", "default-jre-headless", "procps", "python3-venv"
 def main(step: str, *arguments: str) -> None:
     match step:
         case "images":
+            # Imported here, because the step of Spark needs no engine.
+            from ackproof.containers import images
+
             broker = images.ensure()
             print(f"{broker.reference} ({broker.source}), {images.ensure_sidecar()}")
         case "spark":
             spark(*arguments)
         case "base":
+            from ackproof.containers.image_build import base_problems, bootstrap
+
             if problems := base_problems():
                 sys.exit(f"image: no base: {'; '.join(problems)}. Name one: BASE=IMAGE ci/image")
             (file,) = arguments

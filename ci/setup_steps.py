@@ -8,6 +8,8 @@ out what `ci/demo` does not need: a Java compiler, Delta Lake, and the archive o
 
 from __future__ import annotations
 
+import functools
+import importlib.util
 import os
 import re
 import shutil
@@ -83,8 +85,8 @@ def _java() -> str | None:
     return None if java is None else os.path.realpath(java)
 
 
-def _java_major() -> int:
-    java = _java()
+@functools.cache
+def _java_major(java: str | None) -> int:
     version = java and re.search(r'version "(\d+)', run(java, "-version").stderr)
     return int(version[1]) if version else 0
 
@@ -92,10 +94,10 @@ def _java_major() -> int:
 def packages(demo: bool) -> str:
     """Install the missing Debian packages at once, because apt does not run side by side."""
     missing = []
-    if run(sys.executable, "-c", "import ensurepip, venv").returncode != 0:
+    if None in map(importlib.util.find_spec, ("ensurepip", "venv")):
         missing.append("python3-venv")
     compiler = demo or Path(_java() or "").with_name("javac").exists()
-    if (_java_major() < 17 or not compiler) and not os.environ.get("JAVA_HOME"):
+    if (_java_major(_java()) < 17 or not compiler) and not os.environ.get("JAVA_HOME"):
         missing.append("default-jdk-headless")
     if not (os.environ.get("DOCKER_HOST") or shutil.which("docker") or shutil.which("dockerd")):
         missing.append("docker.io")
@@ -106,7 +108,7 @@ def packages(demo: bool) -> str:
 
 
 def java(demo: bool) -> str:
-    if (major := _java_major()) < 17:
+    if (major := _java_major(_java())) < 17:
         raise SetupError(
             f"Spark needs Java 17 or later, found {major or 'none'}; install one or set JAVA_HOME"
         )

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import hypothesis
 import pytest
+
+#: How long an example takes says nothing about it on a busy machine.
+hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.load_profile("untimed")
 
 #: A user's project with the pytest plugin; tests run it in a process of its own.
 collect_ignore = ["user_project"]
@@ -26,25 +32,38 @@ if TYPE_CHECKING:
 #: for them at the end.
 LONG = {
     *("test_demo", "test_bad_luck", "test_advise", "test_attached", "test_removed", "test_secrets"),
-    *("test_reuse", "test_inconclusive", "test_guarantees", "test_pytest_plugin", "test_release"),
+    *("test_reuse", "test_inconclusive", "test_pytest_plugin", "test_release"),
     *("test_documentation", "test_consumer_conformance", "test_producer_process"),
 }
 
 
 @cache
-def _uses_spark(file: str) -> bool:
-    return "mark.spark" in (ROOT / file).read_text(encoding="utf-8")
+def _spark_tests(file: str) -> set[str]:
+    """Return the functions and classes of a file with the mark `spark`; '' stands for all."""
+    names = set()
+    for node in ast.parse((ROOT / file).read_text(encoding="utf-8")).body:
+        match node:
+            case ast.Assign():
+                name, marks = "", [ast.unparse(node)]
+            case ast.FunctionDef() | ast.ClassDef():
+                name, marks = node.name, [ast.unparse(mark) for mark in node.decorator_list]
+            case _:
+                continue
+        if any("pytest.mark.spark" in mark for mark in marks):
+            names.add(name)
+    return names
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the files that use Spark first, then the long ones: their tests are the slowest."""
-    of_spark = {item.path for item in items if item.get_closest_marker("spark")}
-    items.sort(key=lambda item: (item.path not in of_spark, item.path.stem not in LONG))
+    """Put the tests that use Spark first, then the long files: they are the slowest."""
+    items.sort(
+        key=lambda item: (item.get_closest_marker("spark") is None, item.path.stem not in LONG)
+    )
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
-    """With `--dist loadfile`, give all files that use Spark to one process.
+    """With `--dist loadfile`, give all tests that use Spark to one process.
 
     A session costs half a minute of CPU time until it is warm.
     """
@@ -53,7 +72,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
     class BySession(LoadFileScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
             file: str = super()._split_scope(nodeid)
-            return "spark" if _uses_spark(file) else file
+            name = nodeid.removeprefix(f"{file}::").partition("::")[0].partition("[")[0]
+            return "spark" if _spark_tests(file) & {"", name} else file
 
     return BySession(config, log) if config.getoption("dist") == "loadfile" else None
 

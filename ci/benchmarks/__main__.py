@@ -11,16 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ackproof.cli.options import (
-    LOCAL_SPARK,
-    CleanStops,
-    Fencings,
-    Kills,
-    PowerLosses,
-    Shrinks,
-    Spark,
-    shipped_or_local,
-)
+from ackproof.cli.options import LOCAL_SPARK, Spark, shipped_or_local
 from ackproof.errors import AckproofError, ExitCode, translated
 from ackproof_spark.record import HEADER_SIZE
 from benchmarks.planted import FEWEST
@@ -38,6 +29,7 @@ Booted = Annotated[
     Path,
     typer.Option(callback=shipped_or_local, help="Boot the cluster and topics of this scenario."),
 ]
+AtMost = Annotated[int, typer.Option(min=0, max=7, help="Maximum number of these events.")]
 Repetitions = Annotated[int, typer.Option(min=1, help="How often each measurement is repeated.")]
 
 
@@ -165,11 +157,11 @@ def model(
     *,
     kafka: Annotated[str, typer.Option(help="Kafka version whose rules are searched.")] = "4.1.0",
     records: Annotated[int, typer.Option(min=1, max=7, help="Records sent.")] = 3,
-    kills: Kills = 3,
-    power_losses: PowerLosses = 0,
-    clean_stops: CleanStops = 0,
-    shrinks: Shrinks = 1,
-    fencings: Fencings = 0,
+    kills: AtMost = 3,
+    power_losses: AtMost = 0,
+    clean_stops: AtMost = 0,
+    shrinks: AtMost = 1,
+    fencings: AtMost = 0,
     in_all: Annotated[
         int | None, typer.Option(min=0, max=7, help="Maximum of these five together.")
     ] = None,

@@ -180,7 +180,7 @@ def sends_per_second(process: ProducerProcess, code: int | None) -> float:
             f"the benchmark's producer ended with {code} and {progress}: {process.error}",
             hint="Measure a healthy cluster.",
         )
-    started_at, ended_at = process.span_us
+    started_at, ended_at = process.page.started_at, process.page.updated_at
     return progress.sent / (ended_at - started_at) * 1e6
 
 

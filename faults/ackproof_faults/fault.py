@@ -35,8 +35,8 @@ class Shape:
     size of the smallest broker disk in bytes, None if the engine sets no limit. `own_clocks`:
     brokers' clocks can be set. `proxied`: listeners behind the Kafka proxy. `consumers`: members
     of all groups. `subscribing`: at least one group subscribes instead of assigning partitions.
-    `java`: some producer is Kafka's Java client. `attached`: ackproof did not start the cluster;
-    its nodes and listeners are not known.
+    `unacked`: every producer has acks=0. `java`: some producer is Kafka's Java client. `attached`:
+    ackproof did not start the cluster; its nodes and listeners are not known.
     """
 
     brokers: tuple[int, ...]
@@ -51,6 +51,7 @@ class Shape:
     consumers: int = 0
     subscribing: bool = False
     transactions: bool = False
+    unacked: bool = False
     java: bool = False
     attached: bool = False
 

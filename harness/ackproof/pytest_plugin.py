@@ -381,7 +381,7 @@ def _evidence(verdict: Verdict, run_dir: Path, what: str = "") -> str:
     broken = [item for item in judged if not item.met]
     if verdict.verdict == "holds" or (verdict.verdict == "violated" and what and not broken):
         return ""
-    head = f"{verdict.verdict.upper()} {wording.name(verdict)}, seed {verdict.seed}"
+    head = f"{verdict.verdict.upper()} {verdict.name}, seed {verdict.seed}"
     lines = [f"{head}: {verdict.reason}"]
     lines += map(wording.unmet, broken)
     lines += wording.cause_sentences(verdict)

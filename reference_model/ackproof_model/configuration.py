@@ -187,6 +187,11 @@ def _profile(patch: tuple[int, ...]) -> Profile:
     )
 
 
+@cache
+def _with_elr(profile: Profile, elr: bool | None) -> Profile:
+    return profile if elr is None else replace(profile, elr=elr)
+
+
 def _truncation(version: tuple[int, ...]) -> Truncation:
     if version < (0, 11):
         return Truncation.HIGH_WATERMARK
@@ -263,8 +268,7 @@ class Configuration:
     @property
     def profile(self) -> Profile:
         """The rules of `kafka_version`, with the feature level of `elr`."""
-        profile = Profile.of(self.kafka_version)
-        return profile if self.elr is None else replace(profile, elr=self.elr)
+        return _with_elr(Profile.of(self.kafka_version), self.elr)
 
     @property
     def unclean_election(self) -> bool:

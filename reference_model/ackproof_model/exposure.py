@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from operator import le
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +37,14 @@ class Budget:
 
     def within(self, other: Budget) -> bool:
         """Whether each number is at most that of the other budget."""
-        return all(map(le, self.counts(), other.counts()))
+        return (
+            self.kills <= other.kills
+            and self.power_losses <= other.power_losses
+            and self.clean_stops <= other.clean_stops
+            and self.shrinks <= other.shrinks
+            and self.fencings <= other.fencings
+            and self.leader_moves <= other.leader_moves
+        )
 
     def plus(self, other: Budget) -> Budget:
         return self._paired(other, lambda one, two: one + two)

@@ -28,10 +28,11 @@ from conformance.arms import (
 _topics = (f"conformance-{os.getpid()}-{number}" for number in itertools.count())
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def mock_bootstrap() -> Iterator[str]:
+    """A mock cluster without members of groups: after one has left, the next waits for 30 s."""
     cluster = Producer({"test.mock.num.brokers": 3, "bootstrap.servers": "mock"})
-    brokers = cluster.list_topics(timeout=10).brokers.values()
+    brokers = cluster.list_topics(timeout=60).brokers.values()
     yield ",".join(f"{broker.host}:{broker.port}" for broker in brokers)
     cluster.close()
 

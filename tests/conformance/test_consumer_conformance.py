@@ -213,7 +213,7 @@ def test_with_commits_after_processing_a_crash_reprocesses_and_skips_nothing(cli
 
 
 @only_mock
-@pytest.mark.parametrize("commit", [Commit.TRANSACTION, Commit.AFTER, Commit.BEFORE])
+@pytest.mark.parametrize("commit", [Commit.TRANSACTION, Commit.AFTER])
 def test_forwarded_records_are_the_processed_records(clients, into, commit):
     topics = into("invoices", "audit")
     clients.produce()

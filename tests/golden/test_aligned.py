@@ -28,7 +28,7 @@ pytestmark = pytest.mark.spark
 
 SEED = 20260102
 ASKED = os.environ.get("ACKPROOF_HISTORIES")
-HISTORIES = min(150, int(ASKED or "20"))
+HISTORIES = min(150, int(ASKED or "12"))
 TINY = Sizing(from_rows=0, rows_a_slice=24, placed=0.0)
 NEVER = Sizing(placed=2.0)  # no run has so large a share of sends with an offset
 DRIVER = Sizing(placed=0.0)

@@ -25,7 +25,7 @@ CASES = {
     for name, case in json.loads(file.read_text(encoding="utf-8")).items()
 }
 SEED = 20260103
-HISTORIES = 150
+HISTORIES = 60
 
 
 def changed(history: History) -> list[str]:

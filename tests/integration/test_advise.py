@@ -15,12 +15,12 @@ from uuid import uuid4
 
 import pytest
 from advise_truth import cut
+from cluster_fork import copy_disks, forked
 from confluent_kafka import Producer
 from docker import DockerClient
 
 from ackproof.cluster import readiness
 from ackproof.cluster.booted import KafkaCluster
-from ackproof.cluster.fork import copy_disks, forked
 from ackproof.containers.commands import run_sidecar
 from ackproof.scenario.cluster import ClusterSpec
 from ackproof.scenario.topics import TopicSpec
@@ -151,6 +151,7 @@ def test_an_alternative_on_a_copy_loses_what_the_advice_says(
     assert len(lost) == sum(last - first + 1 for first, last in ranges)
 
 
+@pytest.mark.slow
 def test_a_past_outage_names_the_lost_records_and_the_disk_that_has_them(
     outage: Outage, tmp_path: Path
 ) -> None:

@@ -45,6 +45,7 @@ def run_arm(
     return run
 
 
+@pytest.mark.slow
 def test_an_application_loses_with_acks_1(run_arm: RunArm) -> None:
     """The positive control of the next test: one program, one schedule."""
     losing = run_arm("acks=1")

@@ -11,6 +11,7 @@ from docker import DockerClient
 from rich.console import Console
 from ruamel.yaml import YAML
 
+from ackproof.cluster import preflight
 from ackproof.cluster.attached import attached
 from ackproof.cluster.booted import KafkaCluster
 from ackproof.errors import AckproofError, ClusterError
@@ -97,6 +98,7 @@ def test_acks_all_loses_nothing_when_a_container_is_killed(
     assert "not observed: the metadata log" in verdict.reason
 
 
+@pytest.mark.slow
 def test_acks_1_loses_records_that_no_follower_fetched(
     cluster: KafkaCluster, engine: DockerClient, tmp_path: Path
 ) -> None:
@@ -145,7 +147,8 @@ def refusal(spec: AttachSpec, topic: str = TOPIC) -> AckproofError:
     return refused.value
 
 
-def test_a_cluster_that_does_not_answer_is_refused() -> None:
+def test_a_cluster_that_does_not_answer_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preflight, "_ANSWER_S", 1.0)
     assert "no broker answers at 127.0.0.1:1" in str(refusal(attach("127.0.0.1:1")))
 
 

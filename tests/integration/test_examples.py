@@ -20,6 +20,7 @@ def test_a_killed_leader_loses_nothing_with_acks_all() -> None:
     assert "0 of 1,000 acked records are lost" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_provoked_loss_is_found() -> None:
     done = example("lose_on_purpose.py")
     assert done.returncode == 0, done.stdout + done.stderr

@@ -38,9 +38,6 @@ CASES = [
     ("compaction", "compact, a loss", "lost"),
 ]
 
-#: Run by ci/test; ci/slow runs the others.
-SOON = [("processing", "commit before processing")]
-
 
 def test_every_configuration_of_the_shipped_scenarios_is_listed() -> None:
     shipped = [
@@ -50,10 +47,8 @@ def test_every_configuration_of_the_shipped_scenarios_is_listed() -> None:
 
 
 @pytest.mark.cluster
-@pytest.mark.parametrize(
-    ("scenario", "name", "broken_by"),
-    [pytest.param(*case, marks=[] if case[:2] in SOON else [pytest.mark.slow]) for case in CASES],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("scenario", "name", "broken_by"), CASES)
 def test_a_guarantee_is_kept_or_broken(
     engine: DockerClient, tmp_path: Path, scenario: str, name: str, broken_by: str | None
 ) -> None:

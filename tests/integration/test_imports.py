@@ -104,6 +104,7 @@ def test_check_of_a_run(tmp_path: Path) -> None:
     assert not imported_side_by_side(tmp_path, "check", store(tmp_path / "run", parse(history)))
 
 
+@pytest.mark.slow
 def test_check_of_a_history(tmp_path: Path) -> None:
     history = tmp_path / "history.json"
     history.write_text(json.dumps(HISTORY))
@@ -111,6 +112,7 @@ def test_check_of_a_history(tmp_path: Path) -> None:
 
 
 @pytest.mark.cluster
+@pytest.mark.slow
 def test_check_of_an_acked_log(cluster: KafkaCluster, tmp_path: Path) -> None:
     log = tmp_path / "acked.jsonl"
     logged(cluster.bootstrap_servers, log, 0, 20)
@@ -118,20 +120,6 @@ def test_check_of_an_acked_log(cluster: KafkaCluster, tmp_path: Path) -> None:
         tmp_path,
         *("check", "--acked", log, "--bootstrap", cluster.bootstrap_servers, "--out", tmp_path),
     )
-
-
-@pytest.mark.cluster
-@pytest.mark.slow
-@pytest.mark.timeout(7200)
-def test_check_of_an_acked_log_fifty_times(cluster: KafkaCluster, tmp_path: Path) -> None:
-    log = tmp_path / "acked.jsonl"
-    logged(cluster.bootstrap_servers, log, 0, 20)
-    bootstrap = cluster.bootstrap_servers
-    for _ in range(50):
-        done = command.ackproof(
-            *("check", "--acked", log, "--bootstrap", bootstrap, "--out", tmp_path / "runs")
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.cluster

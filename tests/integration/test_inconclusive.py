@@ -57,6 +57,7 @@ def test_an_unverified_fault_makes_a_run_inconclusive(
     assert [fault.verified for fault in verdict.faults] == [False]
 
 
+@pytest.mark.slow
 def test_a_duplicate_behind_the_closing_record_makes_a_run_inconclusive(
     engine: DockerClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -109,7 +109,7 @@ def test_an_unclean_election_loses_records_that_only_the_leader_had(
 def test_an_operation_uses_another_broker_when_one_is_down(
     operated: KafkaCluster, topic: str
 ) -> None:
-    told = operated.admin.client().list_topics(timeout=10).controller_id
+    told = operated.admin.client().list_topics(timeout=60).controller_id
     node_actions.kill(operated, told)
     others = sorted(set(operated.broker_ids()) - {told})
     operated.admin.create_topic(
@@ -204,6 +204,7 @@ def test_an_operation_without_effect_or_refused_by_kafka_is_not_verified(
         assert re.search(why, guard.window.evidence)
 
 
+@pytest.mark.slow
 def test_the_quorum_survives_its_leader(operated: KafkaCluster, topic: str) -> None:
     before = until(operated.interfaces.controllers.active, "nobody leads the quorum")
     with inject(Kill(target="active controller"), operated.interfaces, clock=clock) as guard:

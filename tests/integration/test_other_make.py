@@ -128,14 +128,8 @@ def checked(log: Path, port: int) -> tuple[int, dict[str, Any]]:
 
 
 @pytest.mark.cluster
-@pytest.mark.parametrize(
-    "broker",
-    [
-        "tansu in memory",
-        pytest.param("kfake in memory", marks=pytest.mark.slow),
-        pytest.param("kfake with a folder", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("broker", ["tansu in memory", "kfake in memory", "kfake with a folder"])
 def test_records_of_a_broker_in_memory_are_lost_after_sigkill(
     tmp_path: Path, request: pytest.FixtureRequest, broker: str
 ) -> None:

@@ -65,13 +65,8 @@ CASES = {
 
 
 @pytest.mark.cluster
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[] if name == "old timestamps" else [pytest.mark.slow])
-        for name in CASES
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
 def test_brokers_remove_records_as_predicted(
     engine: DockerClient, tmp_path: Path, name: str
 ) -> None:

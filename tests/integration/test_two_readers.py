@@ -183,8 +183,11 @@ def test_markers_and_aborted_records_at_the_end_are_not_gaps(
     assert [(end.complete, end.reason) for end in taken.ends] == [(True, None)] * 3
 
 
-def test_a_log_that_ends_early_is_incomplete(spark, cluster, ends, tmp_path: Path) -> None:
+def test_a_log_that_ends_early_is_incomplete(
+    spark, cluster, ends, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """There are no records at the ends, so records may be missing."""
+    monkeypatch.setattr(kafka_source, "_SHORT_S", 0.5)
     beyond = [dataclasses.replace(end, end_offset=end.end_offset + 5) for end in ends]
     log = read(spark, cluster, beyond, Reader.PYTHON, Isolation.READ_UNCOMMITTED)
     taken = final_log.write_final_log(log, run_id=RUN_ID, ends=beyond, run_dir=tmp_path)

@@ -19,7 +19,6 @@ PACKAGES = {
 EXPORTS = ("ackproof.api", "ackproof.pytest_plugin", "ackproof_faults.conditions.builders")
 
 ALLOWED = {
-    "ackproof.cluster.fork.copy_disks": "ci compares advice with copies of a cluster",
     "ackproof.ledger.producer_ledger.recover": "reads a ledger that is still being written",
     "ackproof_model.transactions.search.ANOMALIES": "tests go through all of them",
     "ackproof_model.validation.partition_replay.KINDS": "tests go through all of them",

@@ -102,6 +102,12 @@ class LinkFault(Fault):
         elif self.error not in legal:
             given = f", not {self.error}" if self.error else ""
             yield "error", f"for {self.api} it must be {', '.join(legal)}{given}"
+        if (
+            shape.unacked
+            and self.api == "Produce"
+            and (self.direction == "response" or self.action == "error")
+        ):
+            yield "api", "brokers send no response to Produce with acks: 0; set acks to 1 or all"
         of_controllers, to_controllers = self.target.of_controllers, self.api in TO_CONTROLLERS
         if not shape.proxied:
             yield (

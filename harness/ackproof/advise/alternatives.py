@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Literal, TypeVar
 
+from ackproof.advise.dead_cluster import ClusterState
 from ackproof.errors import ScenarioError
 from ackproof_faults.interfaces.cluster import TopicPartition
 from ackproof_model.advice import (
@@ -29,11 +31,13 @@ from ackproof_model.advice import (
     with_failure,
     writes_after,
 )
+from ackproof_model.configuration import Acks
 
 Verdict = Literal["keeps everything", "may lose", "loses", "not decided"]
 
 
-#: The possible states of each partition.
+_Answer = TypeVar("_Answer")
+#: The possible states of each partition; partitions may share them.
 States = Mapping[TopicPartition, Sequence[Situation]]
 
 
@@ -49,7 +53,7 @@ class Return:
     fenced_first: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Alternative:
     """Steps and their outcome for each partition, from these states."""
 
@@ -59,10 +63,16 @@ class Alternative:
 
     def writes_return(self, place: TopicPartition) -> Return:
         """Return when writes return while these steps are carried out."""
-        possible, after = self.states.get(place, ()), None
+        return self._returns.get(place, Return(after=None))
+
+    @cached_property
+    def _returns(self) -> Mapping[TopicPartition, Return]:
+        return of_each(self.states, self._return)
+
+    def _return(self, possible: Sequence[Situation]) -> Return:
+        after = None
         for done in range(len(self.steps), -1, -1):
-            able = {writes_after(one, self.steps[:done]) for one in possible}
-            if able != {Ability.YES}:
+            if any(writes_after(one, self.steps[:done]) is not Ability.YES for one in possible):
                 break
             after = done
         if not after:
@@ -76,17 +86,17 @@ class Alternative:
         }
         return Return(after=after, fenced_first=tuple(sorted(alive)))
 
-    @property
+    @cached_property
     def at_risk(self) -> int:
         """How many acked offsets may be lost."""
         return sum(one.at_risk for one in self.outcomes.values())
 
-    @property
+    @cached_property
     def certain(self) -> int:
         """How many acked offsets are lost in every order of events."""
         return sum(offsets.count for one in self.outcomes.values() for offsets in one.loses)
 
-    @property
+    @cached_property
     def unavailable(self) -> tuple[TopicPartition, ...]:
         """The partitions that may not be written in the end."""
         return tuple(place for place, one in self.outcomes.items() if one.writes is not Ability.YES)
@@ -134,16 +144,30 @@ def alternatives(states: States) -> list[Alternative]:
     return sorted(judged, key=lambda one: one.rank)
 
 
+def with_acks(cluster: ClusterState, acks: Acks) -> States:
+    """Return the states of a cluster whose producers use these acks."""
+    return of_each(
+        cluster.situations,
+        lambda possible: [replace(one, acks=acks, running=cluster.running) for one in possible],
+    )
+
+
 def judge(states: States, steps: tuple[Step, ...]) -> Alternative:
     """Return the outcome of steps for each partition."""
     return Alternative(
         steps=steps,
-        outcomes={
-            place: merged([outcome(one, steps) for one in possible])
-            for place, possible in states.items()
-        },
+        outcomes=of_each(states, lambda one: merged([outcome(state, steps) for state in one])),
         states=states,
     )
+
+
+def of_each(
+    states: States, answer: Callable[[Sequence[Situation]], _Answer]
+) -> dict[TopicPartition, _Answer]:
+    """Return the answer for each partition; partitions that share their states are asked once."""
+    distinct = {id(possible): possible for possible in states.values()}
+    answers = {number: answer(possible) for number, possible in distinct.items()}
+    return {place: answers[id(possible)] for place, possible in states.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +189,7 @@ def if_one_more_fails(states: States, steps: tuple[Step, ...]) -> list[Failure]:
     brokers = sorted({one.broker for situation in every for one in situation.replicas})
     alike: defaultdict[object, list[Sequence[Situation]]] = defaultdict(list)
     for possible in states.values():
-        alike[tuple((one.model(), tuple(one.numbers)) for one in possible)].append(possible)
+        alike[tuple(one.kind for one in possible)].append(possible)
     worst = []
     for power, what in ((False, "crashes"), (True, "loses power")):
         losing = unavailable = 0

@@ -20,7 +20,7 @@ from typing import Any, Literal, NotRequired, cast
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
-from ackproof.advise.dead_cluster import MIN_ISR, SESSION_KEYS, UNCLEAN
+from ackproof.advise.dead_cluster import MIN_ISR, SESSION_KEYS, UNCLEAN, minimum
 from ackproof.advise.disks import ZOOKEEPER, NodeDisks, read_disks, require_one_cluster
 from ackproof.advise.live import Eligible, LiveCluster
 from ackproof.cluster.admin import PartitionView
@@ -168,24 +168,43 @@ def _length(dump: str) -> int:
 
 def _read(path: Path) -> Evidence:
     try:
-        document = _DOCUMENT.validate_json(gzip.decompress(path.read_bytes()))
-    except (EOFError, OSError, zlib.error, ValidationError) as error:
+        document = json.loads(gzip.decompress(path.read_bytes()))
+        version = document.get("schema") if isinstance(document, dict) else None
+        if isinstance(version, str) and version != SCHEMA:
+            raise ScenarioError(
+                f"{path} is a bundle of another format: {version}; {SCHEMA} is read",
+                hint="Collect it again with this version of ackproof.",
+            )
+        return _evidence(_DOCUMENT.validate_python(document))
+    except (EOFError, OSError, zlib.error, ValueError, OverflowError, RecursionError) as error:
         reason = str(error)
         if isinstance(error, ValidationError):
             first = error.errors()[0]
             reason = ": ".join(filter(None, (".".join(map(str, first["loc"])), first["msg"])))
         raise ScenarioError(
-            f"{path} is no whole bundle: {reason}",
+            f"{path} is no whole bundle: {reason[:300]}",
             hint="`ackproof advise collect` writes bundles. Copy or collect it again.",
         ) from error
+
+
+def _evidence(document: BundleDocument) -> Evidence:
+    """Return what a bundle has. Raises ValueError for values that no cluster has."""
     live = document["live"]
-    return Evidence(
-        nodes={node["node"]: _node(node) for node in document["nodes"]},
+    nodes = {node["node"]: _node(node) for node in document["nodes"]}
+    if len(nodes) < len(document["nodes"]):
+        raise ValueError("nodes: one is there twice")
+    found = Evidence(
+        nodes=nodes,
         dump=document["metadata"],
         settings=document["settings"],
         logs=document["logs"],
         live=_live(live) if live else None,
     )
+    metadata_log.parse(found.dump)
+    found.events()
+    for settings in [found.settings, *(live["settings"].values() if live else ())]:
+        minimum(settings)
+    return found
 
 
 def _node(document: _Node) -> NodeDisks:

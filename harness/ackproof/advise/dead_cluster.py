@@ -111,12 +111,13 @@ def dump_of(nodes: Mapping[int, NodeDisks], kafka: str) -> str:
     return result.output
 
 
+@metadata_log.damage_as_value_error("the metadata log")
 def dead_cluster(nodes: Mapping[int, NodeDisks], dump: str, settings: Settings) -> ClusterState:
     """Return the state of each partition. Raises ValueError if the dump is damaged."""
     log, kafka = metadata_log.parse(dump), rules_of(settings.kafka, dump)
     latest = {(state.topic, state.partition): state for state in log.latest}
     fenced = {state.broker: state.state != "unfenced" for state in log.brokers}
-    configured, elr = _configured(dump), _elr(dump)
+    dynamic = _dynamic(dump)
     defaults: dict[str, None] = {}
     situations: dict[TopicPartition, tuple[Situation, ...]] = {}
     unknown: list[str] = []
@@ -144,14 +145,15 @@ def dead_cluster(nodes: Mapping[int, NodeDisks], dump: str, settings: Settings) 
                 f"log knows only {state.leader_epoch}: it is older than the disks"
             )
             continue
-        values = {**settings.properties, **configured.get("", {}), **configured.get(place[0], {})}
+        topics = dynamic.topics
+        values = {**settings.properties, **topics.get("", {}), **topics.get(place[0], {})}
         defaults |= dict.fromkeys(key for key in (MIN_ISR, UNCLEAN) if key not in values)
         try:
             situations[place] = tuple(
                 Situation(
                     kafka_version=kafka,
                     acks=settings.acks,
-                    min_insync_replicas=int(values.get(MIN_ISR, "1")),
+                    min_insync_replicas=minimum(values),
                     unclean_election=values.get(UNCLEAN, "").strip().lower() == "true",
                     replicas=tuple(
                         Replica(
@@ -169,13 +171,13 @@ def dead_cluster(nodes: Mapping[int, NodeDisks], dump: str, settings: Settings) 
                     isr=frozenset(state.isr),
                     elr_members=frozenset(state.elr),
                     last_known_leader=next(iter(state.last_known_elr), None),
-                    elr=elr,
+                    elr=dynamic.elr,
                 )
                 for possible in _possible(state, logs, missing)
             )
         except ValueError as error:
             unknown.append(f"{name}: {error}")
-    unknown += _of_one_broker(dump)
+    unknown += [*dynamic.of_nodes, *zookeeper_data.undecided(dump)]
     problems = [problem for node in nodes.values() for problem in node.problems]
     return ClusterState(
         situations=situations,
@@ -191,11 +193,19 @@ def dead_cluster(nodes: Mapping[int, NodeDisks], dump: str, settings: Settings) 
     )
 
 
+def minimum(settings: Mapping[str, str]) -> int:
+    """Return min.insync.replicas, 1 by default. Raises ValueError."""
+    text = settings.get(MIN_ISR, "1").strip()
+    if not text.isdecimal() or not int(text):
+        raise ValueError(f"{MIN_ISR}={text} is no number from 1 on")
+    return int(text)
+
+
 def session_timeout(kafka: str, properties: Mapping[str, str]) -> str:
     """Return the session timeout of brokers in words, with its source."""
     profile = Profile.of(kafka)
     key = SESSION_KEYS[profile.zookeeper]
-    if properties.get(key, "").isdigit():
+    if properties.get(key, "").isdecimal():
         return f"{int(properties[key]) / 1000:g} s ({key})"
     return f"{profile.session_timeout_s:g} s (Kafka's default of {key})"
 
@@ -249,10 +259,25 @@ def _possible(
         yield {**logs, **dict(zip(missing, chosen, strict=True))}
 
 
-def _configured(dump: str) -> Mapping[str, Mapping[str, str]]:
-    """Return the dynamic settings by topic; those of all brokers by the empty name."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Dynamic:
+    """The dynamic settings in the metadata log.
+
+    topics: by topic; those of all brokers by the empty name. of_nodes: those that one broker or
+    controller has of its own, in words. elr: whether eligible leader replicas are on.
+    """
+
+    topics: Mapping[str, Mapping[str, str]]
+    of_nodes: Sequence[str]
+    elr: bool
+
+
+@metadata_log.damage_as_value_error("the metadata log")
+def _dynamic(dump: str) -> _Dynamic:
     found: dict[str, dict[str, str]] = {}
+    of_nodes: dict[tuple[str, str], str | None] = {}
     topics: dict[str, str] = {}
+    elr = 0
     for entry in metadata_log.records(dump):
         data = entry.data
         if entry.kind == "TOPIC_RECORD":
@@ -260,39 +285,26 @@ def _configured(dump: str) -> Mapping[str, Mapping[str, str]]:
         elif entry.kind == "REMOVE_TOPIC_RECORD":
             # The controller deletes a topic's settings with it, and writes no record of that.
             found.pop(topics.get(data["topicId"], data["topicId"]), None)
+        elif entry.kind == "FEATURE_LEVEL_RECORD" and data["name"] == _ELR:
+            elr = int(data["featureLevel"])
         elif entry.kind == "CONFIG_RECORD":
             kind, name = data["resourceType"], data["resourceName"]
-            if kind != _TOPIC and (kind != _BROKER or name != ""):
-                continue
-            if data["value"] is None:
-                found.get(name, {}).pop(data["name"], None)
-            else:
+            if kind == _BROKER and name:
+                of_nodes[name, data["name"]] = data["value"]
+            elif kind in (_TOPIC, _BROKER):
                 found.setdefault(name, {})[data["name"]] = data["value"]
-    return found
-
-
-def _of_one_broker(dump: str) -> list[str]:
-    """Return in words the dynamic settings that one broker or controller has of its own."""
-    found: dict[tuple[str, str], str | None] = {}
-    for entry in metadata_log.records(dump):
-        data = entry.data
-        if entry.kind == "CONFIG_RECORD" and data["resourceType"] == _BROKER:
-            found[data["resourceName"], data["name"]] = data["value"]
-    return [
-        f"node {number} has {key}={value} of its own (a dynamic setting), which is not used"
-        for (number, key), value in found.items()
-        if number and key in (MIN_ISR, UNCLEAN) and value is not None
-    ]
-
-
-def _elr(dump: str) -> bool:
-    """Whether the feature of eligible leader replicas is on."""
-    levels = [
-        entry.data["featureLevel"]
-        for entry in metadata_log.records(dump)
-        if entry.kind == "FEATURE_LEVEL_RECORD" and entry.data["name"] == _ELR
-    ]
-    return bool(levels and levels[-1] > 0)
+    return _Dynamic(
+        topics={
+            name: {key: str(value) for key, value in of.items() if value is not None}
+            for name, of in found.items()
+        },
+        of_nodes=[
+            f"node {number} has {key}={value} of its own (a dynamic setting), which is not used"
+            for (number, key), value in of_nodes.items()
+            if key in (MIN_ISR, UNCLEAN) and value is not None
+        ],
+        elr=elr > 0,
+    )
 
 
 def rules_of(kafka: str, dump: str) -> str:

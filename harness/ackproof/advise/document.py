@@ -104,15 +104,22 @@ class StartDocument(TypedDict):
 
 
 class RestartedDocument(TypedDict):
-    """The restart of a broker, for one of its partitions and producers with these acks."""
+    """The restart of a broker, for one of its partitions and producers with these acks.
+
+    may_lose, stops_writes, stops_reads: beyond what is lost and stopped without the restart.
+    writes_before: without the restart.
+    """
 
     topic: str
     partition: int
     acks: Literal["0", "1", "all"]
+    leader: int | None
     isr: list[int]
     min_insync_replicas: int
     may_lose: bool
     stops_writes: bool
+    stops_reads: bool
+    writes_before: Ability
     common_rule_says_safe: bool
     complete: bool
 
@@ -299,12 +306,15 @@ def of_restart(broker: int, judged: Sequence[tuple[TopicPartition, Restarted]]) 
                 "topic": topic,
                 "partition": number,
                 "acks": one.acks,
+                "leader": one.leader,
                 "isr": list(one.isr),
                 "min_insync_replicas": one.min_insync_replicas,
                 "may_lose": one.may_lose,
                 "stops_writes": one.stops_writes,
+                "stops_reads": one.stops_reads,
+                "writes_before": one.before.writes.value,
                 "common_rule_says_safe": one.rule,
-                "complete": one.down.complete and one.whole.complete,
+                "complete": one.decided,
             }
             for (topic, number), one in judged
         ],

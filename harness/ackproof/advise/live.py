@@ -11,10 +11,17 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import combinations
 from typing import Any
 
-from ackproof.advise.dead_cluster import MIN_ISR, UNCLEAN, ClusterState, session_timeout
+from ackproof.advise.dead_cluster import (
+    MIN_ISR,
+    UNCLEAN,
+    ClusterState,
+    minimum,
+    session_timeout,
+)
 from ackproof.cluster.admin import Admin, PartitionView
 from ackproof.cluster.preflight import Preflight
 from ackproof.errors import ClusterError, ScenarioError
@@ -53,7 +60,7 @@ class LiveCluster:
         return frozenset(named - self.brokers)
 
     def minimum(self, topic: str) -> int:
-        return int(self.settings.get(topic, {}).get(MIN_ISR, "1"))
+        return minimum(self.settings.get(topic, {}))
 
     def unclean_election(self, topic: str) -> bool:
         return self.settings.get(topic, {}).get(UNCLEAN, "").strip().lower() == "true"
@@ -137,18 +144,60 @@ def state(cluster: LiveCluster, kafka: str) -> ClusterState:
 
 
 def possible(cluster: LiveCluster, place: TopicPartition, *, kafka: str) -> tuple[Situation, ...]:
-    """Return the states that the partition may be in. Raises ValueError for a contradiction."""
-    view = cluster.partitions[place]
+    """Return the states that the partition may be in. Raises ValueError for a contradiction.
+
+    Partitions with the same view and settings have the same object.
+    """
+    topic = place[0]
+    return _possible(
+        cluster.partitions[place],
+        cluster.eligible.get(place),
+        cluster.brokers,
+        (cluster.minimum(topic), cluster.unclean_election(topic)),
+        kafka,
+    )
+
+
+@cache
+def _possible(
+    view: PartitionView,
+    known: Eligible | None,
+    running: frozenset[int],
+    settings: tuple[int, bool],
+    kafka: str,
+) -> tuple[Situation, ...]:
+    def situation(whole: Collection[int], *, clean: bool = False, **more: Any) -> Situation:
+        """Return the state in which the replicas `whole` have every committed record."""
+        return Situation(
+            kafka_version=kafka,
+            acks="all",
+            min_insync_replicas=settings[0],
+            unclean_election=settings[1],
+            replicas=tuple(
+                Replica(
+                    broker=one,
+                    log=_COMMITTED if one in whole else _BEHIND,
+                    running=one in running,
+                    fenced=one not in running,
+                    clean=clean and one not in running,
+                )
+                for one in view.replicas
+            ),
+            leader=view.leader,
+            leader_epoch=1,
+            isr=frozenset(view.isr),
+            **more,
+        )
+
     if view.leader is not None:
-        return (_situation(cluster, place, kafka, view.isr),)
-    known = cluster.eligible.get(place)
+        return (situation(view.isr),)
     whole = set(view.isr) | (known.members if known else set())
     if not whole and known and known.last_leader is not None:
         whole = {known.last_leader}
     others = [one for one in view.replicas if one not in whole]
     sets = [whole.union(more) for n in range(len(others) + 1) for more in combinations(others, n)]
     return tuple(
-        _situation(cluster, place, kafka, each, clean=clean, **eligible)
+        situation(each, clean=clean, **eligible)
         for each in sets
         for clean in ((False, True) if Profile.of(kafka).elr else (False,))
         for eligible in _eligible(known, view, each)
@@ -167,39 +216,6 @@ def _eligible(
         for one in sorted(whole):
             yield {"elr_members": frozenset({one})}
             yield {"last_known_leader": one}
-
-
-def _situation(
-    cluster: LiveCluster,
-    place: TopicPartition,
-    kafka: str,
-    whole: Collection[int],
-    *,
-    clean: bool = False,
-    **eligible: Any,
-) -> Situation:
-    """Return the state in which the replicas `whole` have every committed record."""
-    view = cluster.partitions[place]
-    return Situation(
-        kafka_version=kafka,
-        acks="all",
-        min_insync_replicas=cluster.minimum(place[0]),
-        unclean_election=cluster.unclean_election(place[0]),
-        replicas=tuple(
-            Replica(
-                broker=one,
-                log=_COMMITTED if one in whole else _BEHIND,
-                running=one in cluster.brokers,
-                fenced=one not in cluster.brokers,
-                clean=clean and one not in cluster.brokers,
-            )
-            for one in view.replicas
-        ),
-        leader=view.leader,
-        leader_epoch=1,
-        isr=frozenset(view.isr),
-        **eligible,
-    )
 
 
 #: Makes with rules of their own, by how their clusters' ids begin.

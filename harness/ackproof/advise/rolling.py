@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 from ackproof.advise.live import LiveCluster, possible
 from ackproof.errors import ClusterError, ScenarioError
@@ -15,6 +16,7 @@ from ackproof_faults.interfaces.cluster import TopicPartition
 from ackproof_model.advice import (
     Ability,
     Outcome,
+    Situation,
     Start,
     Stop,
     merged,
@@ -27,36 +29,67 @@ from ackproof_model.configuration import Acks
 class Restarted:
     """A clean restart of the broker, for one partition and producers with these acks.
 
-    down: the outcome while the broker is down. whole: once it runs again. rule: what the common
-    rule says, that the ISR without the broker has at least min.insync.replicas members. problem:
-    why the partition cannot be judged, if it cannot.
+    before: the outcome without the restart. down: while the broker is down. whole: once it runs
+    again. rule: what the common rule says, that the ISR without the broker has at least
+    min.insync.replicas members. awaited: it has no leader, and this running broker is in the ISR or
+    eligible, so that it may be elected any moment. problem: why the partition cannot be judged.
     """
 
     acks: Acks
+    leader: int | None
     isr: tuple[int, ...]
     min_insync_replicas: int
+    before: Outcome
     down: Outcome
     whole: Outcome
     rule: bool
+    awaited: bool = False
     problem: str = ""
 
     @property
-    def may_lose(self) -> bool:
-        """Whether a record may be lost; also if not every order of events was searched."""
-        return not (self.down.keeps and self.whole.keeps)
+    def decided(self) -> bool:
+        return self.before.complete and self.down.complete and self.whole.complete
 
     @property
-    def loss(self) -> str:
-        """The records that may be lost, in words."""
-        if not (self.down.complete and self.whole.complete):
-            return f"is not decided: {self.problem or 'too many orders of events'}"
-        if self.down.may_lose or self.whole.may_lose:
-            return "may lose records that were acknowledged before"
-        return "may lose records that the leader acknowledges and no follower has fetched"
+    def may_lose(self) -> bool:
+        """Whether the restart may lose a record; also if not every order of events was searched."""
+        after = self.down, self.whole
+        return not self.decided or any(one.loses_beyond(self.before) for one in after)
 
     @property
     def stops_writes(self) -> bool:
-        return self.down.writes is not Ability.YES
+        """Whether writes that are possible without the restart may stop meanwhile."""
+        return self.awaited or self.down.writes.below(self.before.writes)
+
+    @property
+    def stops_reads(self) -> bool:
+        return self.down.reads.below(self.before.reads)
+
+    @property
+    def unchanged(self) -> str:
+        """In words, the trouble that the partition has already, and which stays as it is."""
+        if self.may_lose or self.stops_writes or self.stops_reads:
+            return ""
+        if self.leader is None:
+            return "already without a leader"
+        return "" if self.before.writes is Ability.YES else "already not writable"
+
+    @property
+    def effects(self) -> list[str]:
+        """The harm of the restart, in words; empty without any."""
+        found = []
+        if not self.decided:
+            found.append(f"is not decided: {self.problem or 'too many orders of events'}")
+        elif self.may_lose and (self.down.may_lose or self.whole.may_lose):
+            found.append("may lose records that were acknowledged before")
+        elif self.may_lose:
+            found.append(
+                "may lose records that the leader acknowledges and no follower has fetched"
+            )
+        if self.stops_writes or self.stops_reads:
+            able = "written" if self.stops_writes else "read"
+            found.append(f"cannot be {able} while it is down")
+        return found
 
 
 _UNDECIDED = Outcome(
@@ -98,30 +131,47 @@ def restart(
             hint="The client needs DescribeConfigs on the topics of this broker.",
         )
     return [
-        (place, _restarted(cluster, place, broker, kafka=kafka, acks=each))
+        (place, judged(cluster, place, broker, kafka=kafka, acks=each))
         for each in acks
         for place in sorted(views)
     ]
 
 
-def _restarted(
+def judged(
     cluster: LiveCluster, place: TopicPartition, broker: int, *, kafka: str, acks: Acks
 ) -> Restarted:
+    """Return the outcome for one of the broker's partitions."""
     view, least = cluster.partitions[place], cluster.minimum(place[0])
-    again = (Stop(broker), Start((broker,)))
-    problem, down, whole = "", _UNDECIDED, _UNDECIDED
+    problem, outcomes = "", (_UNDECIDED,) * 3
     try:
-        states = [replace(one, acks=acks) for one in possible(cluster, place, kafka=kafka)]
-        down = merged([outcome(one, [Stop(broker)], writes=1) for one in states])
-        whole = merged([outcome(one, again, writes=1) for one in states])
+        outcomes = _outcomes(possible(cluster, place, kafka=kafka), broker, acks)
     except ValueError as error:
         problem = str(error)
+    before, down, whole = outcomes
+    eligible = cluster.eligible.get(place)
     return Restarted(
         acks=acks,
+        leader=view.leader,
         isr=tuple(sorted(view.isr)),
         min_insync_replicas=least,
+        before=before,
         down=down,
         whole=whole,
         rule=len(set(view.isr) - {broker}) >= least,
+        awaited=view.leader is None
+        and broker in {*view.isr, *(eligible.members if eligible else ())},
         problem=problem,
     )
+
+
+@cache
+def _outcomes(
+    states: tuple[Situation, ...], broker: int, acks: Acks
+) -> tuple[Outcome, Outcome, Outcome]:
+    """Return the outcomes without a restart, while the broker is down, and afterwards."""
+    every = [replace(one, acks=acks) for one in states]
+    steps = Stop(broker), Start((broker,))
+    before, down, whole = (
+        merged([outcome(one, steps[:taken], writes=1) for one in every]) for taken in range(3)
+    )
+    return before, down, whole

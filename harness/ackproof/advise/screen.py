@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
@@ -126,12 +127,10 @@ def _words(alternative: Alternative, total: int, not_judged: int, *, counted: bo
 def group_lines(alternative: Alternative, cluster: ClusterState) -> Iterator[str]:
     """Yield a line for each group of partitions with the same outcome."""
     for places, one, back in groups(alternative):
-        names = ", ".join(map(_name, places[:_MOST]))
-        more = f" and {len(places) - _MOST} more" if len(places) > _MOST else ""
         text = _of_partition(one, counted=cluster.offsets_known)
         if times := [at for place in places for at in cluster.spans(place, one.may_lose)]:
             text += f"; sent about {moment(min(times))} to {moment(max(times))}"
-        yield f"{names}{more}: {text}{_when(back, alternative, cluster)}"
+        yield f"{_names(places)}: {text}{_when(back, alternative, cluster)}"
 
 
 def _when(back: Return, alternative: Alternative, cluster: ClusterState) -> str:
@@ -200,42 +199,56 @@ def _name(place: TopicPartition) -> str:
     return f"{place[0]}-{place[1]}"
 
 
+def _names(places: Sequence[TopicPartition]) -> str:
+    more = f" and {len(places) - _MOST} more" if len(places) > _MOST else ""
+    return ", ".join(map(_name, places[:_MOST])) + more
+
+
 def print_restart(
     console: Console, broker: int, judged: Sequence[tuple[TopicPartition, Restarted]]
 ) -> None:
     """Print one line of reason, and a line for each partition that speaks against a restart."""
     total = len({place for place, _ in judged})
-    against = [(place, one) for place, one in judged if one.may_lose or one.stops_writes]
-    if not against:
+    against = [(place, one) for place, one in judged if one.effects]
+    losing = {place for place, one in against if one.may_lose}
+    stopped = {place for place, one in against if one.stops_writes}
+    unread = {place for place, one in against if one.stops_reads} - stopped
+    unchanged: defaultdict[str, dict[TopicPartition, None]] = defaultdict(dict)
+    for place, one in judged:
+        if one.unchanged:
+            unchanged[one.unchanged][place] = None
+    if against:
+        reasons = [
+            f"{len(places)} of its {total} partitions {what}"
+            for places, what in (
+                (losing, "may lose acknowledged records"),
+                (stopped, "cannot be written meanwhile"),
+                (unread, "cannot be read meanwhile"),
+            )
+            if places
+        ]
         console.print(
-            f"Broker {broker} may be restarted: its {total} partitions keep every acknowledged "
-            "record, and can be written meanwhile. Only topics that the client may describe are "
-            "judged.",
+            f"Broker {broker} should not be restarted now: {' and '.join(reasons)}.",
+            style="red",
+        )
+    else:
+        well = total - len({place for places in unchanged.values() for place in places})
+        console.print(
+            f"Broker {broker} may be restarted: {'its' if well == total else f'{well} of its'} "
+            f"{total} partitions keep every acknowledged record, and can be written meanwhile. "
+            "Only topics that the client may describe are judged.",
             style="green",
         )
-        return
-    losing = {place for place, one in against if one.may_lose}
-    stopped = {place for place, one in against if one.stops_writes and not one.problem}
-    reasons = [
-        f"{len(losing)} of its {total} partitions may lose acknowledged records" if losing else "",
-        f"{len(stopped)} of its {total} partitions cannot be written meanwhile" if stopped else "",
-    ]
-    console.print(
-        f"Broker {broker} should not be restarted now: {' and '.join(filter(None, reasons))}.",
-        style="red",
-    )
     for place, one in against[:_MOST]:
-        effects = [
-            one.loss if one.may_lose else "",
-            "cannot be written while it is down" if one.stops_writes and not one.problem else "",
-        ]
         rule = "; ISR - 1 >= min.insync.replicas says it is safe" if one.rule else ""
         console.print(
             f"  {_name(place)} (ISR {list(one.isr)}, min.insync.replicas "
-            f"{one.min_insync_replicas}, acks={one.acks}): "
-            f"{' and '.join(filter(None, effects))}{rule}",
+            f"{one.min_insync_replicas}, acks={one.acks}): {' and '.join(one.effects)}{rule}",
             highlight=False,
             markup=False,
         )
     if len(against) > _MOST:
         console.print(f"  and {len(against) - _MOST} more; --json has all")
+    for what, places in unchanged.items():
+        names = _names(list(places))
+        console.print(f"  {what}; the restart changes nothing: {names}", style="yellow")

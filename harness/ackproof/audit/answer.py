@@ -125,7 +125,10 @@ Failures = tuple[Failure, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assumed:
-    """The answer under one value of each setting that nobody states. when: these values."""
+    """The answer under one value of each setting that nobody states. when: these values.
+
+    The risks repeat none of them in their own `when`: answers share risks.
+    """
 
     when: Mapping[str, str]
     risks: tuple[Risk, ...]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -25,9 +25,10 @@ from ackproof.audit.answer import (
     Risk,
 )
 from ackproof.audit.changes import best, decided_by
-from ackproof.audit.risks import lost, told
+from ackproof.audit.producers import ACKS, CLIENT, IDEMPOTENCE, LIBRARY
+from ackproof.audit.risks import Lost, lost, told
 from ackproof.audit.setup import Setup
-from ackproof.audit.setups import hidden, setups, unread
+from ackproof.audit.setups import MINIMUM, RACKS, REPLICAS, UNCLEAN, hidden, setups, unread
 from ackproof.audit.words import covers
 from ackproof.kafka_versions import other_rules
 from ackproof.own_config.configuration import Given, OwnConfig, Topic
@@ -148,7 +149,7 @@ def _of_topic(answer: Answer, name: str, sources: Mapping[str, str]) -> Answer:
 
 
 def _answer(group: Sequence[Setup]) -> Answer:
-    first, answers = group[0], tuple(map(_assumed, group))
+    first, answers = group[0], of_setups(group)
     unstated = dict.fromkeys(key for setup in group for key in setup.when)
     return Answer(
         topic=first.topic.name,
@@ -188,26 +189,52 @@ def _alternatives(group: Sequence[Setup]) -> Iterator[Alternative]:
     for change, changed in best(group, most=_MOST_CHANGES):
         changes = (*changes, change)
         different = {str(one.when): one for one in changed}  # of a changed value several are one
-        yield Alternative(changes=changes, assumed=tuple(map(_assumed, different.values())))
+        yield Alternative(changes=changes, assumed=of_setups(different.values()))
 
 
 def _order(risk: Risk) -> tuple[int, int, int]:
     return (list(Effect).index(risk.effect), len(risk.failures), len(risk.when))
 
 
-def _assumed(setup: Setup) -> Assumed:
-    if refusals := tuple(refused.risks(setup)):  # nothing starts, so nothing else happens
-        return Assumed(when=setup.when, risks=refusals, survives=(), undecided=())
+def of_setups(setups: Iterable[Setup]) -> tuple[Assumed, ...]:
+    """Return the answer of each setup of a topic and producer; alike ones are answered once."""
+    known: dict[object, Any] = {}
+
+    def once(find: Callable[[Setup], Any], setup: Setup) -> Any:
+        when = tuple(pair for pair in setup.when.items() if pair[0] not in INDEPENDENT_OF[find])
+        acks = "" if ACKS in INDEPENDENT_OF[find] else setup.partition.acks
+        key = (find, when, acks, setup.refusal)
+        if key not in known:
+            found = find(setup)
+            known[key] = found if isinstance(found, Lost) else tuple(found)
+        return known[key]
+
+    def answer(setup: Setup) -> Assumed:
+        if refusals := tuple(refused.risks(setup)):  # nothing starts, so nothing else happens
+            return Assumed(when=setup.when, risks=refusals, survives=(), undecided=())
+        losses: Lost = once(_losses, setup)
+        others = (risk for find in _OTHERS for risk in once(find, setup))
+        return Assumed(
+            when=setup.when,
+            risks=(*losses.risks, *others),
+            survives=losses.survives,
+            undecided=losses.undecided,
+        )
+
+    return tuple(map(answer, setups))
+
+
+def _losses(setup: Setup) -> Lost:
+    """Return all losses by brokers and by defects of clients."""
     losses = lost(setup)
     by_defects = [
         risk
         for risk in defects.risks(setup)
         if not any(covers(one.failures, risk.failures) for one in losses.risks)
     ]
-    return Assumed(
-        when=setup.when,
-        risks=(*losses.risks, *by_defects, *_others(setup)),
-        survives=defects.survived(losses.survives, [risk.failures for risk in by_defects]),
+    return Lost(
+        risks=(*losses.risks, *by_defects),
+        survives=defects.survived(losses.survives, tuple(one.failures for one in by_defects)),
         undecided=tuple(
             one
             for one in losses.undecided
@@ -216,10 +243,16 @@ def _assumed(setup: Setup) -> Assumed:
     )
 
 
-def _others(setup: Setup) -> Iterator[Risk]:
-    """Yield the risks that are no losses by brokers."""
-    for module in (clients, consumers, availability, removed):
-        yield from module.risks(setup)
+_OTHERS = (clients.risks, consumers.risks, availability.risks, removed.risks)
+_RESENDING = (CLIENT, IDEMPOTENCE)
+#: The assumed values on which these answers do not depend.
+INDEPENDENT_OF: Mapping[Callable[[Setup], Any], tuple[str, ...]] = {
+    _losses: _RESENDING,
+    clients.risks: (MINIMUM, UNCLEAN, RACKS),
+    consumers.risks: (*_RESENDING, ACKS, LIBRARY),
+    availability.risks: (*_RESENDING, RACKS),
+    removed.risks: (*_RESENDING, ACKS, LIBRARY, RACKS, REPLICAS, MINIMUM, UNCLEAN),
+}
 
 
 def _risks(answers: Sequence[Assumed], group: Sequence[Setup]) -> tuple[Risk, ...]:

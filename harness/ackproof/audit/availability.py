@@ -26,7 +26,7 @@ from ackproof.own_config.configuration import Given
 from ackproof_model.bounds.answer import never_acked
 from ackproof_model.bounds.losing import Question
 from ackproof_model.configuration import Configuration
-from ackproof_model.planning import Operation, OperationKind, carried_out
+from ackproof_model.planning import Operation, OperationKind, reached, with_records
 from ackproof_model.prediction.narrative import name
 from ackproof_model.replication.leader import enough_in_sync
 from ackproof_model.replication.state import members
@@ -172,7 +172,7 @@ def _stopped_by(question: Question, crashes: int, *, lag: bool) -> tuple[str, ..
     The model performs them, and waits after each until all timers have fired. Broker 0 leads first.
     The other replicas differ only in the order of their assignment.
     """
-    model, last = question.model(), question.replicas - 1
+    model, last = with_records(question.model()), question.replicas - 1
     lagging = [
         Operation(kind=OperationKind.LAG, broker=one, settled=one == last)
         for one in (range(1, question.replicas) if lag else ())
@@ -180,10 +180,10 @@ def _stopped_by(question: Question, crashes: int, *, lag: bool) -> tuple[str, ..
     for first in (0, last):
         order = sorted(range(question.replicas), key=lambda one: (one != first, one))[:crashes]
         kills = [Operation(kind=OperationKind.KILL, broker=one) for one in order]
-        plan = carried_out(model, [*lagging, *kills])
-        if plan is None:
+        stages = reached(model, (*lagging, *kills))
+        if stages is None:
             continue
-        controller = plan.stages[-1].plan_state.state.controller
+        controller = stages[-1].plan_state.state.controller
         leader = controller.leader
         if leader >= 0 and enough_in_sync(model.policy, controller.isr):
             continue

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 
 from ackproof.audit.answer import NOT_STATED, Decision, Failures
 from ackproof.audit.producers import ACKS
-from ackproof.audit.risks import found_sets, question_of
+from ackproof.audit.risks import exposed, found_sets, question_of
 from ackproof.audit.setup import Setup
 from ackproof.audit.setups import ELR, KAFKA, MINIMUM, REPLICAS, UNCLEAN
 from ackproof.audit.words import spelled
 from ackproof.own_config.configuration import Given
+from ackproof_model.bounds.answer import never_acked
+from ackproof_model.bounds.failure_sets import FailureSets
 
 #: The first version with eligible leader replicas by default, and the version that stands for it.
 _WITH_ELR, _NEWEST = "4.1 or later", "4.3.1"
@@ -214,51 +216,78 @@ def best(setups: Sequence[Setup], *, most: int = 3) -> Iterator[tuple[Decision, 
     """
     now = tuple(setups)
     while most > 0 and now:
-        plans = [(change, *more) for change in _shared(now) for more in _further(now, change)]
-        weighed = [(len(plan), _weight(_applied(now, plan)), at) for at, plan in enumerate(plans)]
-        chosen = min((one for one in weighed if one[1] < _weight(now)), default=None)
+        few = _alike(now)
+        plans = [(change, *more) for change in _shared(few) for more in _further(few, change)]
+        weighed = [(len(plan), _weight(_changed(few, plan)), at) for at, plan in enumerate(plans)]
+        least = _weight(few)
+        chosen = min((one for one in weighed if one[1] < least), default=None)
         if chosen is None:
             return
         for change in plans[chosen[2]]:
             named = (change.setting, change.value)
             of = [one for one in now if named in {(c.setting, c.value) for c in candidates(one)}]
             decision = _decision((of or now)[-1], change)
-            now = _applied(now, [change])
+            now = tuple(change.applied(one) for one in now)
             most -= 1
             yield decision, now
 
 
-def _shared(setups: Sequence[Setup]) -> Iterator[Change]:
+#: A setup for all those that lose alike before and after a change, and their number.
+_Alike = Sequence[tuple[Setup, int]]
+
+
+def _alike(setups: Iterable[Setup]) -> _Alike:
+    groups: dict[object, list[Setup]] = {}
+    for one in setups:
+        partition = one.partition
+        key = (
+            exposed(one),
+            partition.acks,
+            partition.min_insync_replicas,
+            partition.unclean_leader_election,
+            partition.elr,
+            bool(never_acked(partition)),
+            partition.kafka_version >= "4.",
+            one.zookeeper,
+        )
+        groups.setdefault(key, []).append(one)
+    return [(group[0], len(group)) for group in groups.values()]
+
+
+def _shared(setups: _Alike) -> Iterator[Change]:
     """Yield the changes of all setups, once each, that can be afforded."""
     seen = set()
-    for setup in setups:
+    for setup, _ in setups:
         for change in candidates(setup):
             if not change.costly and (change.setting, change.value) not in seen:
                 seen.add((change.setting, change.value))
                 yield change
 
 
-def _further(setups: Sequence[Setup], change: Change) -> Iterator[tuple[Change, ...]]:
+def _further(setups: _Alike, change: Change) -> Iterator[tuple[Change, ...]]:
     """Yield no second change if the first helps alone, else each second one."""
-    after = _applied(setups, [change])
+    after = _changed(setups, [change])
     if _weight(after) < _weight(setups):
         yield ()
     else:
         yield from ((other,) for other in _shared(after))
 
 
-def _applied(setups: Sequence[Setup], changes: Iterable[Change]) -> tuple[Setup, ...]:
-    after = tuple(setups)
+def _changed(setups: _Alike, changes: Iterable[Change]) -> _Alike:
     for change in changes:
-        after = tuple(change.applied(one) for one in after)
-    return after
+        setups = [(change.applied(one), count) for one, count in setups]
+    return setups
 
 
-def _weight(setups: Sequence[Setup]) -> tuple[int, ...]:
+def _weight(setups: _Alike) -> tuple[int, ...]:
     """Return how many sets of one failure, of two, … lose or may lose, over all setups."""
     sizes = Counter[int]()
-    for setup in setups:
-        found = found_sets(setup)
-        sizes.update(len(one.failures) for one in found.losing)
-        sizes.update(map(len, found.undecided))
+    for setup, count in setups:
+        for size, number in _sizes(found_sets(setup)).items():
+            sizes[size] += number * count
     return tuple(sizes[number] for number in range(1, 6))
+
+
+@cache
+def _sizes(found: FailureSets) -> Counter[int]:
+    return Counter([*(len(one.failures) for one in found.losing), *map(len, found.undecided)])

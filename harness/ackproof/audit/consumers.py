@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 
-from ackproof.audit.answer import Decision, Effect, Failure, Failures, Risk
+from ackproof.audit.answer import Decision, Effect, Failure, Risk
 from ackproof.audit.effective import (
     OFFSETS,
     commits_itself,
@@ -16,14 +16,13 @@ from ackproof.audit.effective import (
     offsets_replicas,
 )
 from ackproof.audit.risk import decision, risk
-from ackproof.audit.risks import found_sets
+from ackproof.audit.risks import failures_of, found_sets
 from ackproof.audit.setup import Setup
 from ackproof.audit.setups import MINIMUM, UNCLEAN
 from ackproof.audit.words import covers, phrase
 from ackproof.own_config.configuration import Client, Given
 from ackproof.scenario.librdkafka import EARLIEST
 from ackproof_model import consumer_groups
-from ackproof_model.bounds.failure_sets import Loss
 from ackproof_model.consumer_groups import CommitMode, OffsetBudgets, OffsetModel
 
 _AUTO = "enable.auto.commit"
@@ -234,8 +233,8 @@ def _of_offsets_partition(
     setup: Setup, offsets: Setup, replicas: Given, assumed: Mapping[str, str]
 ) -> Iterator[Risk]:
     topic = replace(setup, partition=replace(setup.partition, acks="all"))
-    known = [_failures(loss) for loss in found_sets(topic).losing]
-    lost = [_failures(loss) for loss in found_sets(offsets).losing]
+    known = [failures_of(loss.failures) for loss in found_sets(topic).losing]
+    lost = [failures_of(loss.failures) for loss in found_sets(offsets).losing]
     unknown_version = setup.own.kafka is None
     sets = [
         failures
@@ -298,7 +297,3 @@ def _offsets_partition(setup: Setup, replicas: Given) -> Setup | None:
         brokers=None,
     )
     return replace(setup, partition=partition)
-
-
-def _failures(loss: Loss) -> Failures:
-    return tuple(map(Failure, loss.failures))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterator
+from functools import cache
 
 from ackproof.audit.answer import Effect, Failure, Failures, Risk
 from ackproof.audit.cases import by_unclean_election
@@ -112,10 +113,11 @@ def _of_librdkafka(setup: Setup) -> Iterator[Risk]:
             )
 
 
-def survived(survives: Iterable[Failures], lost: Collection[Failures]) -> tuple[Failures, ...]:
+@cache
+def survived(survives: tuple[Failures, ...], lost: tuple[Failures, ...]) -> tuple[Failures, ...]:
     """Return the largest sets of failures within `survives` that contain none of `lost`."""
     if not lost:
-        return tuple(survives)
+        return survives
     kept: dict[Failures, None] = {}
     left = list(survives)
     while left:

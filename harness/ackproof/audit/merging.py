@@ -21,12 +21,14 @@ def risks(answers: Sequence[Assumed]) -> Iterator[tuple[Risk, int]]:
     """
     space = Space([one.when for one in answers])
     grouped: dict[object, dict[int, Risk]] = defaultdict(dict)
+    identities: dict[int, object] = {}  # answers share risks
     for at, one in enumerate(answers):
         for risk in one.risks:
-            grouped[_identity(risk, one.when)].setdefault(at, risk)
+            identity = identities.get(id(risk)) or _identity(risk, space)
+            identities[id(risk)] = identity
+            grouped[identity].setdefault(at, risk)
     for group in grouped.values():
-        latest = group[max(group)]
-        extra = {key: value for key, value in latest.when.items() if key not in space.keys}
+        extra = space.without(group[max(group)].when)
         for points, when in space.boxes(group):
             last = max(points)
             yield replace(group[last], when={**when, **extra}), last
@@ -44,11 +46,12 @@ def alike(some: Iterable[Risk]) -> list[list[Risk]]:
 
 def survives(answers: Sequence[Assumed]) -> tuple[Failures, ...]:
     """Return the sets of failures that every setup survives."""
-    every = dict.fromkeys(failures for one in answers for failures in one.survives)
+    different = dict.fromkeys(one.survives for one in answers)
+    every = dict.fromkeys(failures for survives in different for failures in survives)
     return tuple(
         failures
         for failures in every
-        if all(any(covers(failures, larger) for larger in one.survives) for one in answers)
+        if all(any(covers(failures, larger) for larger in survives) for survives in different)
     )
 
 
@@ -56,8 +59,8 @@ def undecided(answers: Sequence[Assumed]) -> tuple[Failures, ...]:
     return tuple(dict.fromkeys(failures for one in answers for failures in one.undecided))
 
 
-def _identity(risk: Risk, when: When) -> object:
-    extra = tuple(sorted((key, value) for key, value in risk.when.items() if key not in when))
+def _identity(risk: Risk, space: Space) -> object:
+    extra = tuple(sorted(space.without(risk.when).items()))
     return (risk.effect, tuple(sorted(risk.failures)), risk.likelihood, risk.case, extra)
 
 
@@ -69,6 +72,11 @@ class Space:
         self.keys = list(dict.fromkeys(key for when in whens for key in when))
         self._projected: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
         self._values = {key: self._along(key, range(len(whens))) for key in self.keys}
+        self._boxes: dict[frozenset[int], list[tuple[list[int], dict[str, str]]]] = {}
+
+    def without(self, when: When) -> dict[str, str]:
+        """Return the values of settings that no setup assumes."""
+        return {key: value for key, value in when.items() if key not in self.keys}
 
     def _along(self, key: str, points: Iterable[int]) -> list[str]:
         return list(dict.fromkeys(self._whens[at].get(key, "") for at in points))
@@ -82,9 +90,14 @@ class Space:
             ]
         return self._projected[known]
 
-    def boxes(self, holds: Iterable[int]) -> Iterator[tuple[list[int], dict[str, str]]]:
-        """Yield boxes of points that cover `holds`, each with its values."""
-        inside = set(holds)
+    def boxes(self, holds: Iterable[int]) -> list[tuple[list[int], dict[str, str]]]:
+        """Return boxes of points that cover `holds`, each with its values."""
+        inside = frozenset(holds)
+        if inside not in self._boxes:
+            self._boxes[inside] = [*self._covering(inside)]
+        return self._boxes[inside]
+
+    def _covering(self, inside: frozenset[int]) -> Iterator[tuple[list[int], dict[str, str]]]:
         keys = self._relevant(inside)
         boxes: dict[tuple[frozenset[str], ...], list[int]] = defaultdict(list)
         for at in sorted(inside):
@@ -95,7 +108,7 @@ class Space:
             texts = {key: self._text(key, values) for key, values in zip(keys, box, strict=True)}
             yield points, {key: text for key, text in texts.items() if text}
 
-    def _relevant(self, inside: set[int]) -> list[str]:
+    def _relevant(self, inside: frozenset[int]) -> list[str]:
         """Return the keys on which membership depends."""
         keys = list(self.keys)
         for key in self.keys:

@@ -24,12 +24,12 @@ def risk(
     trace: Sequence[str] = (),
     decided_by: Sequence[Decision] = (),
 ) -> Risk:
-    """Return a risk. when: values assumed besides those of the setup."""
+    """Return a risk of a setup. when: values assumed besides those of `Setup.when`."""
     return Risk(
         effect=effect,
         likelihood="certain" if certain else "possible",
         failures=tuple(failures),
-        when={**setup.when, **(when or {})},
+        when=when or {},
         case=case,
         text=text,
         at_risk=at_risk,

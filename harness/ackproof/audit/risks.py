@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -20,7 +20,7 @@ from ackproof_model.bounds.failure_sets import (
     failure_sets,
     largest_sets,
 )
-from ackproof_model.bounds.losing import Minimum, Question
+from ackproof_model.bounds.losing import Minimum, Question, representative
 from ackproof_model.bounds.story import Story, story
 from ackproof_model.configuration import Profile
 
@@ -41,23 +41,22 @@ def lost(setup: Setup) -> Lost:
     found = found_sets(setup)
     return Lost(
         risks=tuple(_risk(setup, one) for one in found.losing),
-        survives=tuple(map(_failures, found.survived)),
-        undecided=tuple(map(_failures, found.undecided)),
+        survives=tuple(map(failures_of, found.survived)),
+        undecided=tuple(map(failures_of, found.undecided)),
     )
 
 
 def found_sets(setup: Setup) -> FailureSets:
-    exposed = _exposed(setup)
     if never_acked(setup.partition):
-        return FailureSets(losing=(), survived=largest_sets(exposed), undecided=())
-    return failure_sets(exposed)
+        return FailureSets(losing=(), survived=largest_sets(exposed(setup)), undecided=())
+    return failure_sets(exposed(setup))
 
 
-def _exposed(setup: Setup) -> Exposed:
+def exposed(setup: Setup) -> Exposed:
     partition = setup.partition
     combined = setup.own.combined.value if setup.combined and setup.own.combined else "0"
     return Exposed(
-        question=question_of(setup),
+        question=representative(question_of(setup)),
         acks_0=partition.acks == "0",
         flushed=setup.flushes_every_record,
         racks=setup.racks,
@@ -83,12 +82,13 @@ def question_of(setup: Setup) -> Question:
     )
 
 
-def _failures(names: Iterable[str]) -> Failures:
+@cache
+def failures_of(names: tuple[str, ...]) -> Failures:
     return tuple(map(Failure, names))
 
 
 def _risk(setup: Setup, loss: Loss) -> Risk:
-    failures = _failures(loss.failures)
+    failures = failures_of(loss.failures)
     verb = "are lost" if loss.certain else "may be lost"
     text = f"{phrase(failures, setup.partition.replication_factor)}: acked records {verb}"
     case = cases.loss(setup, failures)
@@ -98,10 +98,12 @@ def _risk(setup: Setup, loss: Loss) -> Risk:
 def told(setup: Setup, known: Risk) -> Risk:
     """Return a loss of this setup with its trace, and with the records that are at risk."""
     failures = known.failures
-    loss = next(one for one in found_sets(setup).losing if _failures(one.failures) == failures)
+    loss = next(one for one in found_sets(setup).losing if failures_of(one.failures) == failures)
     if loss.found is None:
         return replace(known, trace=tuple(_argument(setup, loss)), at_risk=loss.at_risk)
-    way = _story(question_of(setup), loss.found, failures.count(Failure.DISK_REPLACED))
+    way = _story(
+        representative(question_of(setup)), loss.found, failures.count(Failure.DISK_REPLACED)
+    )
     text = f"{known.text}: {way.at_risk}"
     return replace(known, trace=way.sentences, at_risk=way.at_risk, text=text)
 
@@ -115,12 +117,13 @@ def _argument(setup: Setup, loss: Loss) -> Iterator[str]:
     replicas = setup.partition.replication_factor
     if setup.partition.acks == "0":
         yield "The producer sends records and does not wait for an answer."
-        yield f"{phrase(_failures(loss.failures)).capitalize()}: the connection or the leader ends."
+        failures = failures_of(loss.failures)
+        yield f"{phrase(failures).capitalize()}: the connection or the leader ends."
         yield "What was sent and not yet appended is gone, and the producer reports no error."
         return
     if "lag" in loss.failures:
         yield "The followers leave the ISR; the leader acks alone, as min.insync.replicas=1 allows."
     else:
         yield f"All {replicas} replicas have the acked records, in part only in memory."
-    yield f"{phrase(_failures(loss.failures), replicas).capitalize()}: {loss.reason}."
+    yield f"{phrase(failures_of(loss.failures), replicas).capitalize()}: {loss.reason}."
     yield "The leader that is elected afterwards lacks these records: they are lost."

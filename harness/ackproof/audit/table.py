@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -112,6 +112,20 @@ class _Column:
     def _space(self) -> merging.Space:
         return merging.Space([one.when for one in self.assumed])
 
+    @cached_property
+    def _risks(self) -> Mapping[Effect, Collection[tuple[Risk, list[int]]]]:
+        """The risks of each effect, with the answers that have them; answers share risks."""
+        found: dict[Effect, dict[int, tuple[Risk, list[int]]]] = {}
+        for at, one in enumerate(self.assumed):
+            for risk in one.risks:
+                of_effect = found.setdefault(risk.effect, {})
+                of_effect.setdefault(id(risk), (risk, []))[1].append(at)
+        return {effect: risks.values() for effect, risks in found.items()}
+
+    @cached_property
+    def _survives(self) -> list[tuple[Failures, ...]]:
+        return list(dict.fromkeys(one.survives for one in self.assumed))
+
     def word(
         self, effect: Effect, failures: Failures | None, *, none: str, case: str | None = None
     ) -> str:
@@ -120,16 +134,10 @@ class _Column:
         case: only risks of this known case.
         """
         having: dict[int, bool] = {}
-        for at, one in enumerate(self.assumed):
-            risks = [
-                risk
-                for risk in one.risks
-                if risk.effect is effect
-                and case in (None, risk.case)
-                and (failures is None or covers(risk.failures, failures))
-            ]
-            if risks:
-                having[at] = any(risk.likelihood == "certain" for risk in risks)
+        for risk, points in self._risks.get(effect, ()):
+            if case in (None, risk.case) and (failures is None or covers(risk.failures, failures)):
+                certain = risk.likelihood == "certain"
+                having |= {at: certain or having.get(at, False) for at in points}
         if not having:
             return none
         word = _WORDS[effect][all(having.values())]
@@ -141,7 +149,7 @@ class _Column:
     def lost(self, failures: Failures) -> str:
         """Return the word about a loss; '' if nobody searched for it."""
         survived = all(
-            any(covers(failures, larger) for larger in one.survives) for one in self.assumed
+            any(covers(failures, larger) for larger in survives) for survives in self._survives
         )
         unfinished = any(covers(part, failures) for one in self.assumed for part in one.undecided)
         none = _SAFE if survived else _UNDECIDED if unfinished else ""

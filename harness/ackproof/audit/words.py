@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import combinations_with_replacement, product
 
@@ -47,7 +47,8 @@ def spelled(number: int) -> str:
     return _NUMBERS[number] if number < len(_NUMBERS) else f"{number:,}"
 
 
-def phrase(failures: Iterable[Failure], replicas: int | None = None) -> str:
+@cache
+def phrase(failures: Failures, replicas: int | None = None) -> str:
     """Return failures in words, lag first. replicas: their number, if it is known."""
     counts = Counter(failures)
     if not counts:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ackproof.cli import advise_input, advise_past, own_files
-from ackproof.cli.options import Json, print_json, stdout
-from ackproof.errors import ExitCode, ScenarioError
+from ackproof.cli.options import Json, grouped, print_json, stdout
+from ackproof.errors import ClusterError, ExitCode, ScenarioError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -24,41 +23,12 @@ app = typer.Typer(
 )
 
 
-FailOn = Annotated[
-    str,
-    typer.Option(
-        "--fail-on",
-        metavar="LEVEL",
-        help="End with 1 if the best steps may lose a record, or a partition cannot be judged "
-        "(possible), or if they lose one in every order of events (certain); none: never.",
-    ),
-]
-
-
-OneMoreFailure = Annotated[
-    bool,
-    typer.Option(
-        "--one-more-failure",
-        help="Also say what is lost if one more broker crashes or loses power meanwhile.",
-    ),
-]
-
-
 @app.command("start")
+@grouped
 def start(
     disks: advise_input.MaybeDisks = None,
     *,
-    kafka: advise_input.Kafka,
-    from_cluster: advise_input.FromCluster = "",
-    client_config: own_files.ClientConfig = None,
-    described: advise_input.Described = None,
-    acks: advise_input.ProducerAcks = "",
-    power_lost: advise_input.PowerLost = "",
-    server: advise_input.Server = None,
-    dump: advise_input.Dump = None,
-    fail_on: FailOn = "none",
-    one_more_failure: OneMoreFailure = False,
-    html: advise_input.Html = None,
+    question: advise_input.Question,
     as_json: Json = False,
 ) -> None:
     """Say which brokers to start, in which order, and what is lost otherwise.
@@ -70,28 +40,11 @@ def start(
     """
     from ackproof.advise.alternatives import alternatives
 
-    question = advise_input.Question(
-        disks=disks or [],
-        kafka=kafka,
-        from_cluster=from_cluster,
-        client_config=client_config,
-        described=described,
-        acks=acks,
-        power_lost=power_lost,
-        server=server,
-        dump=dump,
-    )
-    _answer(
-        question,
-        alternatives,
-        fail_on,
-        one_more_failure=one_more_failure,
-        html=html,
-        as_json=as_json,
-    )
+    _answer(question, disks or [], alternatives, as_json=as_json)
 
 
 @app.command("what-if")
+@grouped
 def what_if(
     disks: advise_input.MaybeDisks = None,
     *,
@@ -106,17 +59,7 @@ def what_if(
             show_default=False,
         ),
     ],
-    kafka: advise_input.Kafka,
-    from_cluster: advise_input.FromCluster = "",
-    client_config: own_files.ClientConfig = None,
-    described: advise_input.Described = None,
-    acks: advise_input.ProducerAcks = "",
-    power_lost: advise_input.PowerLost = "",
-    server: advise_input.Server = None,
-    dump: advise_input.Dump = None,
-    fail_on: FailOn = "none",
-    one_more_failure: OneMoreFailure = False,
-    html: advise_input.Html = None,
+    question: advise_input.Question,
     as_json: Json = False,
 ) -> None:
     """Say what your own steps do, such as a replaced disk; nothing is run.
@@ -127,63 +70,47 @@ def what_if(
     from ackproof.advise.alternatives import judge, parsed_step
 
     taken = tuple(map(parsed_step, steps))
-    question = advise_input.Question(
-        disks=disks or [],
-        kafka=kafka,
-        from_cluster=from_cluster,
-        client_config=client_config,
-        described=described,
-        acks=acks,
-        power_lost=power_lost,
-        server=server,
-        dump=dump,
-    )
     _answer(
         question,
+        disks or [],
         lambda states: [judge(states, taken)],
-        fail_on,
         own_steps=taken,
-        one_more_failure=one_more_failure,
-        html=html,
         as_json=as_json,
     )
 
 
 def _answer(
     question: advise_input.Question,
+    disks: Sequence[Path],
     judge: Callable[[States], list[Alternative]],
-    fail_on: str,
     *,
     own_steps: Sequence[Step] = (),
-    one_more_failure: bool,
-    html: Path | None,
     as_json: bool,
 ) -> None:
     """Print the judged alternatives for the producers' acks; exit by --fail-on."""
     from ackproof.advise import document, screen
-    from ackproof.advise.alternatives import check_brokers, if_one_more_fails
-    from ackproof.report.html import write_advice_page
+    from ackproof.advise.alternatives import check_brokers, if_one_more_fails, with_acks
 
+    fail_on = question.fail_on
     if fail_on not in ("possible", "certain", "none"):
         raise ScenarioError(f"--fail-on {fail_on} is not one of possible, certain, none")
     wanted = advise_input.wanted(question.acks)
-    cluster = question.state()
+    cluster = question.state(disks)
     check_brokers(own_steps, cluster.brokers)
     by_acks: dict[str, list[Alternative]] = {}
     failures: dict[str, list[Failure]] = {}
     for each in wanted:
-        states = {
-            place: tuple(replace(one, acks=each, running=cluster.running) for one in possible)
-            for place, possible in cluster.situations.items()
-        }
+        states = with_acks(cluster, each)
         try:
             by_acks[each] = judge(states)
-            if one_more_failure:
+            if question.one_more_failure:
                 failures[each] = if_one_more_fails(states, by_acks[each][0].steps)
         except ValueError as error:  # such as a move to a broker that has a replica
             raise ScenarioError(f"these steps cannot be judged: {error}") from error
-    if html:
-        write_advice_page(html, cluster, by_acks)
+    if question.html:
+        from ackproof.report.html import write_advice_page
+
+        write_advice_page(question.html, cluster, by_acks)
     if as_json:
         print_json(document.of_advice(cluster, by_acks, failures))
     else:
@@ -245,13 +172,18 @@ def restart(
             f"{bundle} has no running cluster",
             hint="`ackproof advise collect --from-cluster` writes a bundle of one.",
         )
-    judged = rolling.restart(cluster, broker, kafka=kafka, acks=wanted)
+    try:
+        judged = rolling.restart(cluster, broker, kafka=kafka, acks=wanted)
+    except ClusterError as error:
+        if bundle is None:
+            raise
+        raise ScenarioError(f"{bundle}: {error.message}", hint=error.hint) from error
     if as_json:
         print_json(document.of_restart(broker, judged))
     else:
         screen.print_restart(stdout(), broker, judged)
     risky = any(one.may_lose for _, one in judged)
-    stopped = any(one.stops_writes for _, one in judged)
+    stopped = any(one.stops_writes or one.stops_reads for _, one in judged)
     if (fail_on != "none" and risky) or (fail_on == "unavailable" and stopped):
         raise typer.Exit(ExitCode.VIOLATED)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ackproof.cli.options import print_warnings
+from ackproof.cli.own_files import ClientConfig
 from ackproof.errors import ScenarioError
 
 if TYPE_CHECKING:
@@ -22,6 +23,11 @@ if TYPE_CHECKING:
 ACKS: tuple[Acks, ...] = ("all", "1")
 
 
+_LOG_DIRECTORIES = (
+    "Log directories (log.dirs) of the brokers and controllers, or folders that have some: "
+    "volumes, mounted snapshots, copies; or bundles of `advise collect`. They are only read; their "
+    "nodes must not run."
+)
 Kafka = Annotated[
     str, typer.Option("--kafka", metavar="VERSION", help="The Kafka version of the brokers.")
 ]
@@ -36,24 +42,11 @@ ProducerAcks = Annotated[
 ]
 
 Disks = Annotated[
-    list[Path],
-    typer.Argument(
-        metavar="FOLDERS",
-        show_default=False,
-        help="Log directories (log.dirs) of the brokers and controllers, or folders that have "
-        "some: volumes, mounted snapshots, copies; or bundles of `advise collect`. They are only "
-        "read; their nodes must not run.",
-    ),
+    list[Path], typer.Argument(metavar="FOLDERS", show_default=False, help=_LOG_DIRECTORIES)
 ]
 MaybeDisks = Annotated[
     list[Path] | None,
-    typer.Argument(
-        metavar="[FOLDERS]",
-        show_default=False,
-        help="Log directories (log.dirs) of the brokers and controllers, or folders that have "
-        "some: volumes, mounted snapshots, copies; or bundles of `advise collect`. They are only "
-        "read; their nodes must not run.",
-    ),
+    typer.Argument(metavar="[FOLDERS]", show_default=False, help=_LOG_DIRECTORIES),
 ]
 FromCluster = Annotated[
     str,
@@ -108,8 +101,6 @@ Logs = Annotated[
         show_default=False,
     ),
 ]
-
-
 Html = Annotated[
     Path | None,
     typer.Option("--html", metavar="FILE", help="A page.", show_default=False),
@@ -120,30 +111,45 @@ Html = Annotated[
 class Question:
     """The options of a command that judges steps."""
 
-    disks: Sequence[Path]
-    kafka: str
-    from_cluster: str
-    client_config: Path | None
-    described: Path | None
-    acks: str
-    power_lost: str
-    server: Path | None
-    dump: Path | None
+    kafka: Kafka
+    from_cluster: FromCluster = ""
+    client_config: ClientConfig = None
+    described: Described = None
+    acks: ProducerAcks = ""
+    power_lost: PowerLost = ""
+    server: Server = None
+    dump: Dump = None
+    fail_on: Annotated[
+        str,
+        typer.Option(
+            metavar="LEVEL",
+            help="End with 1 if the best steps may lose a record, or a partition cannot be judged "
+            "(possible), or if they lose one in every order of events (certain); none: never.",
+        ),
+    ] = "none"
+    one_more_failure: Annotated[
+        bool,
+        typer.Option(
+            "--one-more-failure",
+            help="Also say what is lost if one more broker crashes or loses power meanwhile.",
+        ),
+    ] = False
+    html: Html = None
 
-    def state(self) -> ClusterState:
+    def state(self, disks: Sequence[Path]) -> ClusterState:
         """Return the state of the cluster: from disks and bundles, or of a running one."""
         from ackproof.advise import live
         from ackproof.advise.bundle import read_evidence
         from ackproof.advise.dead_cluster import Settings, dead_cluster
 
         check_kafka(self.kafka)
-        if bool(self.disks) == bool(self.from_cluster):
+        if bool(disks) == bool(self.from_cluster):
             raise ScenarioError(
                 "name log directories or bundles, or a running cluster with --from-cluster"
             )
         if self.described and not self.from_cluster:
             raise ScenarioError("--described is read beside --from-cluster only")
-        bundles = [path for path in self.disks if path.is_file()]
+        bundles = [path for path in disks if path.is_file()]
         read = read_evidence(bundles)
         running = (
             ask(self.from_cluster, self.client_config, self.described)
@@ -152,7 +158,7 @@ class Question:
         )
         if running is not None:
             beside = {
-                "disks": read.nodes or len(bundles) < len(self.disks),
+                "disks": read.nodes or len(bundles) < len(disks),
                 "--power-lost": self.power_lost,
                 "--server": self.server,
                 "--metadata-dump": self.dump,
@@ -164,7 +170,7 @@ class Question:
                 )
             found = live.state(running, self.kafka)
         else:
-            read = evidence(self.disks, self.kafka, self.server, self.dump)
+            read = evidence(disks, self.kafka, self.server, self.dump)
             settings = Settings(
                 kafka=self.kafka,
                 properties=read.settings,
@@ -257,9 +263,8 @@ def brokers(text: str, nodes: frozenset[int]) -> frozenset[int]:
     try:
         brokers = frozenset(int(word) for word in text.split(",") if word)
     except ValueError:
-        raise ScenarioError(
-            f"--power-lost {text} is not a list of broker ids, such as 1,3"
-        ) from None
+        message = f"--power-lost {text} is not a list of broker ids, such as 1,3"
+        raise ScenarioError(message) from None
     if strangers := sorted(brokers - nodes):
         given = sorted(one for one in nodes if one >= 0)  # ZooKeeper is no broker
         raise ScenarioError(

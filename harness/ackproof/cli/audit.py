@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import datetime
+import json
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ackproof.cli import own_files
-from ackproof.cli.options import RUNS, Json, print_json, stderr, stdout
+from ackproof.cli.options import RUNS, Json, grouped, print_json, stderr, stdout
 from ackproof.errors import ExitCode, ScenarioError
 
 if TYPE_CHECKING:
@@ -21,9 +23,30 @@ if TYPE_CHECKING:
     from ackproof.audit.answer import Audit
     from ackproof.own_config.configuration import OwnConfig
 
-_OUTPUT = "Further outputs"
+_output: Any = partial(typer.Option, metavar="FILE", rich_help_panel="Further outputs")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outputs:
+    """The files to write besides the answer."""
+
+    sarif: Annotated[Path | None, _output(help="For code scanning.")] = None
+    junit: Annotated[Path | None, _output()] = None
+    markdown: Annotated[Path | None, _output(help="For a pull request; - is standard output.")] = (
+        None
+    )
+    html: Annotated[Path | None, _output(help="A page.")] = None
+    annotations: Annotated[
+        bool,
+        _output(
+            "--annotations",
+            metavar=None,
+            help="GitHub's annotations, on standard error. [default: in GitHub Actions]",
+        ),
+    ] = False
+
+
+@grouped
 def audit(
     files: Annotated[
         list[str] | None,
@@ -97,34 +120,7 @@ def audit(
         bool, typer.Option("--verbose", "-v", help="Print the answer for every topic in full.")
     ] = False,
     as_json: Json = False,
-    sarif: Annotated[
-        Path | None,
-        typer.Option("--sarif", metavar="FILE", help="For code scanning.", rich_help_panel=_OUTPUT),
-    ] = None,
-    junit: Annotated[
-        Path | None, typer.Option("--junit", metavar="FILE", rich_help_panel=_OUTPUT)
-    ] = None,
-    markdown: Annotated[
-        Path | None,
-        typer.Option(
-            "--markdown",
-            metavar="FILE",
-            help="For a pull request; - is standard output.",
-            rich_help_panel=_OUTPUT,
-        ),
-    ] = None,
-    html: Annotated[
-        Path | None,
-        typer.Option("--html", metavar="FILE", help="A page.", rich_help_panel=_OUTPUT),
-    ] = None,
-    annotations: Annotated[
-        bool,
-        typer.Option(
-            "--annotations",
-            help="GitHub's annotations, on standard error. [default: in GitHub Actions]",
-            rich_help_panel=_OUTPUT,
-        ),
-    ] = False,
+    outputs: Outputs,
 ) -> None:
     """Say whether acknowledged records can be lost, after which failures, and what to change.
 
@@ -162,8 +158,9 @@ def audit(
     if compared:
         risks &= {id(risk) for finding in compared.new for risk in finding.variants}
     answer = summed_up(answer)
-    _write(answer, compared, risks, sarif=sarif, junit=junit, markdown=markdown, html=html)
-    if annotations or os.environ.get("GITHUB_ACTIONS") == "true":
+    if outputs.sarif or outputs.junit or outputs.markdown or outputs.html:
+        _write(outputs, answer, compared, risks)
+    if outputs.annotations or os.environ.get("GITHUB_ACTIONS") == "true":
         from ackproof.report.audit_ci import audit_annotations
 
         for line in audit_annotations(answer, risks):
@@ -172,7 +169,7 @@ def audit(
         from ackproof.audit.document import document
 
         print_json(document(answer, compared))
-    elif str(markdown) != "-":
+    elif str(outputs.markdown) != "-":
         from ackproof.audit.screen import print_audit
 
         print_audit(stdout(), answer, compared, verbose=verbose)
@@ -233,45 +230,32 @@ def _compared(
     return difference(before, after, base=against)
 
 
-def _write(
-    audit: Audit,
-    compared: Difference | None,
-    failing: set[int],
-    *,
-    sarif: Path | None,
-    junit: Path | None,
-    markdown: Path | None,
-    html: Path | None,
-) -> None:
+def _write(outputs: Outputs, audit: Audit, compared: Difference | None, failing: set[int]) -> None:
     """Write the files of further outputs. Raises DiskError."""
     from ackproof.runs.directory import disk_errors
 
-    if sarif:
-        import json
-
+    if outputs.sarif:
         from ackproof import __version__
-        from ackproof.audit.sarif import sarif as log
+        from ackproof.audit.sarif import sarif
 
-        with disk_errors(sarif):
-            sarif.write_text(
-                json.dumps(log(audit, failing, version=__version__), indent=2) + "\n",
-                encoding="utf-8",
-            )
-    if junit:
+        document = sarif(audit, failing, version=__version__)
+        with disk_errors(outputs.sarif):
+            outputs.sarif.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    if outputs.junit:
         from ackproof.report.audit_ci import write_audit_junit
 
-        with disk_errors(junit):
-            write_audit_junit(junit, audit, failing)
-    if markdown:
-        from ackproof.audit.markdown import markdown as text
+        with disk_errors(outputs.junit):
+            write_audit_junit(outputs.junit, audit, failing)
+    if outputs.markdown:
+        from ackproof.audit.markdown import markdown
 
-        if str(markdown) == "-":
-            typer.echo(text(audit, compared))
+        text = markdown(audit, compared)
+        if str(outputs.markdown) == "-":
+            typer.echo(text)
         else:
-            with disk_errors(markdown):
-                markdown.write_text(text(audit, compared), encoding="utf-8")
-    if html:
+            with disk_errors(outputs.markdown):
+                outputs.markdown.write_text(text, encoding="utf-8")
+    if outputs.html:
         from ackproof.report.html import write_audit_page
 
-        with disk_errors(html):
-            write_audit_page(html, audit, compared)
+        write_audit_page(outputs.html, audit, compared)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ackproof.cli.options import Json, RunDirs, print_json, run_directories, stdout
+from ackproof.cli.options import Json, RunDirs, print_json, print_result, run_directories, stdout
 from ackproof.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -36,10 +36,7 @@ def write(
 
     baseline = Baseline(configurations=samples(_verdicts(run_dirs)))
     write_model(to, baseline)
-    if as_json:
-        print_json(baseline.model_dump(mode="json"))
-    else:
-        typer.echo(to)
+    print_result(to, baseline.model_dump(mode="json"), as_json=as_json)
 
 
 @app.command()

@@ -1,19 +1,62 @@
-"""`ackproof check`: judge stored runs again, or check recorded histories."""
+"""`ackproof check`: judge stored runs again, check histories, or look up acked records."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, NoReturn
 
 import typer
 
-from ackproof.cli import acked_files, history_files, options
+from ackproof.cli import history_files, options
 from ackproof.errors import AckproofError
 from ackproof_spark.record import ID_HEADER
 
+_option: Any = partial(
+    typer.Option, rich_help_panel="Acked logs of your application (docs/reference/acked-log.md)"
+)
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AckedLogs:
+    """The options for acked logs."""
+
+    acked: Annotated[
+        list[Path] | None,
+        _option(
+            metavar="FILE",
+            help="An acked log: JSON lines, .csv, .parquet, or the output of "
+            "kafka-verifiable-producer; may be repeated.",
+        ),
+    ] = None
+    bootstrap: Annotated[
+        str, _option(metavar="HOST:PORT,…", help="The cluster that the sends went to.")
+    ] = ""
+    client_config: Annotated[
+        Path | None,
+        _option(
+            metavar="FILE", help="Properties of the client, in librdkafka's names (TLS, SASL)."
+        ),
+    ] = None
+    header: Annotated[str, _option(metavar="NAME", help="The header that holds a record's id.")] = (
+        ID_HEADER
+    )
+    end_marker: Annotated[
+        bool,
+        _option(
+            "--end-marker",
+            help="Write one record to each partition with acks=all: its offset proves where the "
+            "log ends. Without it, absent sends acked at or after the high watermark are unseen, "
+            "not lost.",
+        ),
+    ] = False
+
+
+@options.grouped
 def check(
     paths: Annotated[
         list[Path] | None,
@@ -23,19 +66,11 @@ def check(
         ),
     ] = None,
     *,
-    acked: acked_files.Acked = None,
-    bootstrap: acked_files.Bootstrap = "",
-    client_config: acked_files.ClientConfig = None,
-    header: acked_files.Header = ID_HEADER,
-    end_marker: acked_files.EndMarker = False,
+    logs: AckedLogs,
     out: options.Out = options.RUNS,
     spark: options.Spark = options.LOCAL_SPARK,
     as_json: options.Json = False,
-    subscribe: history_files.Subscribe = None,
-    isolation_level: history_files.IsolationLevel = None,
-    acks: history_files.AcksOption = None,
-    idempotence: history_files.Idempotence = None,
-    ww_deps: history_files.WwDeps = None,
+    of_histories: history_files.Settings,
 ) -> None:
     """Judge stored runs again, check histories for anomalies, or look up acked records.
 
@@ -49,32 +84,16 @@ def check(
     """
     from ackproof.spark_session import start_early
 
-    settings = {
-        "sub_via": None if subscribe is None else "subscribe" if subscribe else "assign",
-        "isolation_level": isolation_level,
-        "acks": acks,
-        "idempotence": idempotence,
-        "ww_deps": ww_deps,
-    }
-    if acked or bootstrap:
-        acked_files.check(
-            paths,
-            settings,
-            logs=acked or [],
-            bootstrap=bootstrap,
-            client_config=client_config,
-            header=header,
-            end_marker=end_marker,
-            out=out,
-            as_json=as_json,
-        )
+    settings = of_histories.given
+    if logs.acked or logs.bootstrap:
+        _look_up(logs, paths, settings, out=out, as_json=as_json)
     if not paths:
         raise typer.BadParameter(
             "name run directories or history files, or acked logs with --acked",
             param_hint="PATHS",
         )
     histories = history_files.are_histories(paths)
-    if not histories and any(value is not None for value in settings.values()):
+    if settings and not histories:
         raise typer.BadParameter(
             "these options are for history files; a run directory has its own settings",
             param_hint="--subscribe, --acks, …",
@@ -117,3 +136,52 @@ def _judge_runs(paths: Sequence[Path], out: Path, *, as_json: bool) -> None:
     for failure in failures[:-1]:
         options.print_error(failure)
     options.exit_with(verdicts, failures[-1] if failures else None)
+
+
+def _look_up(
+    logs: AckedLogs,
+    paths: Sequence[Path] | None,
+    of_histories: Mapping[str, object],
+    *,
+    out: Path,
+    as_json: bool,
+) -> NoReturn:
+    """Look up acked records on a running cluster; exit as `check` does."""
+    from ackproof.execution.acked_check import AckedCheck, check_acked
+    from ackproof.own_config.reading import client_settings
+    from ackproof.progress import ConsoleReporter
+    from ackproof.report.terminal import print_run
+
+    bootstrap = logs.bootstrap
+    if not (logs.acked and bootstrap):
+        log = next(iter(logs.acked or paths or [Path("FILE")]))
+        raise typer.BadParameter(
+            "--acked and --bootstrap belong together: "
+            f"ackproof check --acked {log} --bootstrap {bootstrap or 'HOST:PORT'}"
+        )
+    if not re.fullmatch(r"[^\s,:]+:[0-9]+(,[^\s,:]+:[0-9]+)*", bootstrap):
+        raise typer.BadParameter(
+            f"{bootstrap!r} is not host:port, comma-separated", param_hint="--bootstrap"
+        )
+    if paths:
+        raise typer.BadParameter("acked logs are checked by themselves: leave out the paths")
+    if others := of_histories.keys() - {"acks"}:
+        raise typer.BadParameter(f"these options are for history files: {', '.join(others)}")
+    run_dir, verdict = check_acked(
+        AckedCheck(
+            logs=logs.acked,
+            bootstrap_servers=bootstrap,
+            settings=client_settings(logs.client_config) if logs.client_config else {},
+            header=logs.header,
+            acks=str(of_histories.get("acks", "")),
+            end_markers=logs.end_marker,
+        ),
+        out=out,
+        reporter=ConsoleReporter(options.stderr()),
+    )
+    options.write_reports([run_dir], [verdict], title="acked log")
+    if as_json:
+        options.print_json(verdict.model_dump(mode="json"))
+    else:
+        print_run(options.stdout(), verdict, run_dir)
+    options.exit_with([verdict], None)

@@ -32,10 +32,7 @@ def exportable(path: Path | None) -> Path | None:
 def compare(
     scenario: Annotated[
         Path | None,
-        typer.Argument(
-            callback=options.shipped_or_local,
-            help="A scenario file, a folder of scenario files, or the name of a shipped scenario.",
-        ),
+        typer.Argument(callback=options.shipped_or_local, help=options.A_SCENARIO),
     ] = None,
     *,
     trials: Annotated[

@@ -6,16 +6,14 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich import box
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from ackproof import safe_files
@@ -42,34 +40,42 @@ _option: Any = partial(
     rich_help_panel="History files: settings that the files do not contain",
 )
 
-Subscribe = Annotated[
-    bool | None,
-    _option(
-        "--subscribe/--assign", help="How consumers got their partitions (default: by assign)."
-    ),
-]
-IsolationLevel = Annotated[
-    Isolation | None,
-    _option(
-        metavar="LEVEL",
-        help="Isolation level of the consumers: read_committed (the default) or read_uncommitted.",
-    ),
-]
-AcksOption = Annotated[Acks | None, _option("--acks", help="acks of the producers (default: all).")]
-Idempotence = Annotated[
-    bool | None,
-    _option(
-        "--idempotence/--no-idempotence",
-        help="Whether the producers were idempotent (default: they were).",
-    ),
-]
-WwDeps = Annotated[
-    bool | None,
-    _option(
-        "--ww-deps/--no-ww-deps",
-        help="Whether the order in a log is the order of transactions (default: it is).",
-    ),
-]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Settings of recorded clients; None is the default."""
+
+    subscribe: Annotated[
+        bool | None,
+        _option(
+            "--subscribe/--assign", help="How consumers got their partitions (default: by assign)."
+        ),
+    ] = None
+    isolation_level: Annotated[
+        Isolation | None,
+        _option(
+            metavar="LEVEL",
+            help="Isolation level of the consumers: read_committed (the default) or "
+            "read_uncommitted.",
+        ),
+    ] = None
+    acks: Annotated[Acks | None, _option(help="acks of the producers (default: all).")] = None
+    idempotence: Annotated[
+        bool | None, _option(help="Whether the producers were idempotent (default: they were).")
+    ] = None
+    ww_deps: Annotated[
+        bool | None,
+        _option(help="Whether the order in a log is the order of transactions (default: it is)."),
+    ] = None
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The given fields of `jepsen.configuration.Configuration`."""
+        given = {name: value for name, value in asdict(self).items() if value is not None}
+        if (subscribe := given.pop("subscribe", None)) is not None:
+            given["sub_via"] = "subscribe" if subscribe else "assign"
+        return given
+
 
 _STYLE = {"holds": "bold green", "violated": "bold red", "inconclusive": "bold yellow"}
 #: Maximum number of pieces of evidence of an anomaly in the table; `--json` has all.
@@ -108,9 +114,7 @@ def _is_history(path: Path) -> bool:
 def check_histories(paths: Sequence[Path], settings: Mapping[str, Any]) -> list[Report]:
     """Check history files and return a report for each.
 
-    `settings` are defaults for fields of `jepsen.configuration.Configuration`; None is its own
-    default. Raises HistoryError if a file is malformed, SparkError if Spark cannot be
-    started or fails.
+    Raises HistoryError if a file is malformed, SparkError if Spark cannot be started or fails.
     """
     from ackproof.spark_session import spark_session
     from ackproof_spark.jepsen.check import check
@@ -121,11 +125,10 @@ def check_histories(paths: Sequence[Path], settings: Mapping[str, Any]) -> list[
         with suppress(OSError):  # the reader reports it
             if kind := safe_files.kind_of(path):
                 raise HistoryError(f"{path}: cannot be read: it is {kind}, not a file")
-    given = {name: value for name, value in settings.items() if value is not None}
     with translated():
         cases = read(paths)
     with spark_session() as spark:
-        return check(spark, cases, Configuration(**given))
+        return check(spark, cases, Configuration(**settings))
 
 
 def exit_code(reports: Sequence[Report]) -> ExitCode:
@@ -150,6 +153,7 @@ def document(report: Report) -> dict[str, Any]:
 
 
 def print_report(console: Console, report: Report) -> None:
+    from ackproof.report.console_tables import headed_table
     from ackproof_spark.jepsen.check import UNSEEN_SERIES
     from ackproof_spark.jepsen.configuration import UNDECIDED
 
@@ -161,9 +165,7 @@ def print_report(console: Console, report: Report) -> None:
     anomalies = {**report.anomalies, **report.further}
     anomalies.pop(UNSEEN_SERIES, None)
     if anomalies:
-        table = Table(
-            box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold"
-        )
+        table = headed_table()
         table.add_column("anomaly")
         table.add_column("number", justify="right")
         table.add_column("evidence", overflow="fold")

@@ -8,10 +8,11 @@ from typing import Annotated
 import typer
 
 from ackproof.cli import own_files
-from ackproof.cli.options import Json, print_json, write_new
+from ackproof.cli.options import Json, grouped, print_json, write_new
 from ackproof.errors import ScenarioError
 
 
+@grouped
 def init(
     to: Annotated[Path, typer.Argument(help="The file to write.")] = Path("scenario.yaml"),
     *,
@@ -21,13 +22,7 @@ def init(
     kafka: Annotated[
         str, typer.Option("--kafka", metavar="VERSION", help="The Kafka version of the scenario.")
     ] = "",
-    config: own_files.Config = None,
-    server: own_files.Server = None,
-    producer: own_files.Producer = None,
-    topic_config: own_files.TopicConfig = None,
-    from_cluster: own_files.FromCluster = "",
-    topic: own_files.Topic = "",
-    client_config: own_files.ClientConfig = None,
+    own: own_files.OwnFiles,
     as_json: Json = False,
 ) -> None:
     """Write a scenario file for your configuration, to be changed, predicted and run.
@@ -44,15 +39,6 @@ def init(
         raise ScenarioError(
             f"{start_with!r} is not a shipped scenario", hint="`ackproof scenarios` lists them."
         )
-    own = own_files.OwnFiles(
-        config=config,
-        server=server,
-        producer=producer,
-        topic_config=topic_config,
-        from_cluster=from_cluster,
-        topic=topic,
-        client_config=client_config,
-    )
     check_kafka(kafka)
     text, overlay = render(source, own.read(), kafka=kafka)
     if own.given:

@@ -7,14 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ackproof.cli.options import (
-    RUNS,
-    Json,
-    Out,
-    print_json,
-    stderr,
-    stdout,
-)
+from ackproof.cli.options import RUNS, Json, Out, print_json, print_result, stderr, stdout
 from ackproof.errors import ExitCode
 from ackproof.kafka_versions import DEFAULT_KAFKA
 
@@ -54,15 +47,13 @@ def clean(
 
     folders = scratch.remove_orphans()
     removed = remove_leftovers(connect(), everything=everything)
-    if as_json:
-        print_json({**asdict(removed), "temporary_folders": folders})
-        return
-    typer.echo(
+    lines = [
         f"removed {removed.containers} containers, {removed.networks} networks, "
-        f"{removed.volumes} volumes, {folders} temporary folders"
-    )
-    for remaining in removed.kept:
-        typer.echo(f"kept {remaining}")
+        f"{removed.volumes} volumes, {folders} temporary folders",
+        *(f"kept {remaining}" for remaining in removed.kept),
+    ]
+    document = {**asdict(removed), "temporary_folders": folders}
+    print_result("\n".join(lines), document, as_json=as_json)
 
 
 image = typer.Typer(no_args_is_help=True, help="List and build images of Kafka brokers.")
@@ -111,7 +102,5 @@ def build(version: KafkaVersion, as_json: Json = False) -> None:
 
 
 def _print_image(provided: BrokerImage, *, as_json: bool) -> None:
-    if as_json:
-        print_json(asdict(provided))
-    else:
-        typer.echo(f"{provided.reference} ({provided.source})")
+    text = f"{provided.reference} ({provided.source})"
+    print_result(text, asdict(provided), as_json=as_json)

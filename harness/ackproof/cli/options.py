@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import MISSING, fields, is_dataclass
+from functools import wraps
+from inspect import Parameter, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, get_type_hints
 
 import typer
 from rich.markup import escape
@@ -36,21 +39,56 @@ def shipped_or_local(path: Path | None) -> Path | None:
     return path if path is None or path.exists() else find(str(path)) or path
 
 
-ScenarioPath = Annotated[
-    Path,
-    typer.Argument(
-        callback=shipped_or_local,
-        help="A scenario file, a folder of scenario files, or the name of a shipped scenario.",
-    ),
-]
+def grouped(command: Callable[..., None]) -> Callable[..., None]:
+    """Make each field of a parameter that is a dataclass an option of the command."""
+    written = signature(command, eval_str=True)
+    groups: dict[str, Any] = {
+        name: each.annotation
+        for name, each in written.parameters.items()
+        if is_dataclass(each.annotation)
+    }
+    parameters = [
+        option
+        for name, each in written.parameters.items()
+        for option in (_options_of(groups[name]) if name in groups else [each])
+    ]
+
+    @wraps(command)
+    def called(**values: Any) -> None:
+        for name, group in groups.items():
+            values[name] = group(**{field.name: values.pop(field.name) for field in fields(group)})
+        command(**values)
+
+    called.__signature__ = written.replace(parameters=parameters)  # type: ignore[attr-defined]
+    called.__annotations__ = {each.name: each.annotation for each in parameters}
+    return called
+
+
+def _options_of(group: Any) -> list[Parameter]:
+    hints = get_type_hints(group, include_extras=True)
+    return [
+        Parameter(
+            field.name,
+            Parameter.KEYWORD_ONLY,
+            default=Parameter.empty if field.default is MISSING else field.default,
+            annotation=hints[field.name],
+        )
+        for field in fields(group)
+    ]
+
+
+A_SCENARIO = "A scenario file, a folder of scenario files, or the name of a shipped scenario."
+ScenarioPath = Annotated[Path, typer.Argument(callback=shipped_or_local, help=A_SCENARIO)]
 OptionalScenario = Annotated[
     Path | None,
     typer.Argument(
         callback=shipped_or_local,
         show_default=False,
-        help="A scenario file, a folder of scenario files, or the name of a shipped scenario. "
-        "Without one, the scenario your-configuration, for your own files.",
+        help=f"{A_SCENARIO} Without one, the scenario your-configuration, for your own files.",
     ),
+]
+OneScenario = Annotated[
+    Path, typer.Argument(callback=shipped_or_local, help="A scenario file, or its name.")
 ]
 Set = Annotated[
     list[str] | None,
@@ -89,22 +127,6 @@ ShardOption = Annotated[
     ),
 ]
 
-# Limits for the adversary of the reference model: how often each kind of event may happen.
-Kills = Annotated[int, typer.Option(min=0, max=7, help="Maximum number of SIGKILLs of brokers.")]
-PowerLosses = Annotated[
-    int,
-    typer.Option(min=0, max=7, help="Maximum number of power losses of brokers."),
-]
-CleanStops = Annotated[
-    int, typer.Option(min=0, max=7, help="Maximum number of controlled shutdowns (SIGTERM).")
-]
-Shrinks = Annotated[
-    int, typer.Option(min=0, max=7, help="Maximum number of ISR shrinks because of lag.")
-]
-Fencings = Annotated[
-    int, typer.Option(min=0, max=7, help="Maximum number of expired sessions of living brokers.")
-]
-
 
 def choose_spark(master: str) -> str:
     """Make Spark run at `master` in this process."""
@@ -141,6 +163,14 @@ def print_json(value: object) -> None:
     typer.echo(json.dumps(value, indent=2, default=str))
 
 
+def print_result(text: object, value: object, *, as_json: bool) -> None:
+    """Print a short result, or its JSON."""
+    if as_json:
+        print_json(value)
+    else:
+        typer.echo(text)
+
+
 def write_new(path: Path, text: str) -> None:
     """Write a file that does not exist yet. Raises ScenarioError, DiskError."""
     try:
@@ -158,10 +188,11 @@ def configurations_of(scenario: Path, **selection: Any) -> list[Configured]:
     """Return the configurations that `scenario.selection.select` selects; print its notes."""
     from ackproof.scenario.selection import select
 
-    def note(text: str) -> None:
-        stderr().print(text, highlight=False, soft_wrap=True, markup=False)
+    return select(scenario, note=print_note, warn=print_warnings, **selection)
 
-    return select(scenario, note=note, warn=print_warnings, **selection)
+
+def print_note(text: str, style: str = "") -> None:
+    stderr().print(text, style=style, highlight=False, markup=False, soft_wrap=True)
 
 
 def print_warnings(warnings: Sequence[str]) -> None:
@@ -248,8 +279,7 @@ def run_directories(paths: Sequence[Path]) -> list[Path]:
         elif len(every) > 1 and is_interrupted(path):
             reason = f"it has no verdict; judge it with: ackproof check {path}"
         if reason:
-            note = f"{path}: skipped, because {reason}"
-            stderr().print(note, highlight=False, soft_wrap=True, markup=False)
+            print_note(f"{path}: skipped, because {reason}")
         else:
             runs.append(path)
     if not runs:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ackproof.cli.options import print_warnings, stderr
+from ackproof.cli.options import print_note, print_warnings
 from ackproof.errors import ScenarioError
 
 if TYPE_CHECKING:
@@ -28,15 +28,6 @@ _option: Any = partial(
     typer.Option, rich_help_panel="Your own configuration, in place of the scenario's"
 )
 
-Server = Annotated[
-    Path | None,
-    _option(
-        "--server",
-        metavar="FILE",
-        help="Settings of brokers: as --config, where settings of brokers or topics are meant for "
-        "brokers.",
-    ),
-]
 Config = Annotated[
     list[Path] | None,
     _option(
@@ -44,32 +35,6 @@ Config = Annotated[
         metavar="PATH",
         help="Any file or folder of yours: properties, compose, Kubernetes, Strimzi, Helm values, "
         "Spring, Quarkus, Terraform, output of kafka-topics and kafka-configs; may be repeated.",
-    ),
-]
-Producer = Annotated[
-    Path | None,
-    _option(
-        "--producer",
-        metavar="FILE",
-        help="Settings of producers: producer.properties, in names of Java or of librdkafka.",
-    ),
-]
-TopicConfig = Annotated[
-    Path | None,
-    _option(
-        "--topic-config",
-        metavar="FILE",
-        help="Settings of the topic: as --config, where settings of brokers or topics are meant "
-        "for the topic; replication.factor may be one.",
-    ),
-]
-FromCluster = Annotated[
-    str,
-    _option(
-        "--from-cluster",
-        metavar="HOST:PORT",
-        help="Ask this running cluster for the settings of its brokers and of --topic. It is only "
-        "read; the run has a cluster of its own.",
     ),
 ]
 Topic = Annotated[
@@ -89,13 +54,40 @@ ClientConfig = Annotated[
 class OwnFiles:
     """The options for a user's own configuration."""
 
-    config: Sequence[Path] | None = None
-    server: Path | None = None
-    producer: Path | None = None
-    topic_config: Path | None = None
-    from_cluster: str = ""
-    topic: str = ""
-    client_config: Path | None = None
+    config: Config = None
+    server: Annotated[
+        Path | None,
+        _option(
+            metavar="FILE",
+            help="Settings of brokers: as --config, where settings of brokers or topics are meant "
+            "for brokers.",
+        ),
+    ] = None
+    producer: Annotated[
+        Path | None,
+        _option(
+            metavar="FILE",
+            help="Settings of producers: producer.properties, in names of Java or of librdkafka.",
+        ),
+    ] = None
+    topic_config: Annotated[
+        Path | None,
+        _option(
+            metavar="FILE",
+            help="Settings of the topic: as --config, where settings of brokers or topics are "
+            "meant for the topic; replication.factor may be one.",
+        ),
+    ] = None
+    from_cluster: Annotated[
+        str,
+        _option(
+            metavar="HOST:PORT",
+            help="Ask this running cluster for the settings of its brokers and of --topic. It is "
+            "only read; the run has a cluster of its own.",
+        ),
+    ] = ""
+    topic: Topic = ""
+    client_config: ClientConfig = None
 
     @property
     def given(self) -> bool:
@@ -199,14 +191,9 @@ class Overriding:
 
 def print_overlay(overlay: Overlay) -> None:
     """Print on standard error the used and unused settings of the user's files, and warnings."""
-    console = stderr()
-
-    def say(text: str, style: str = "") -> None:
-        console.print(text, style=style, highlight=False, markup=False, soft_wrap=True)
-
-    say("your configuration:")
+    print_note("your configuration:")
     for line in overlay.used:
-        say(f"  {line}")
+        print_note(f"  {line}")
     for reason, keys in overlay.unused.items():
-        say(f"  not used ({reason}): {', '.join(keys)}", style="dim")
+        print_note(f"  not used ({reason}): {', '.join(keys)}", style="dim")
     print_warnings(overlay.warnings)

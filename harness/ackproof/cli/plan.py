@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -23,6 +25,24 @@ if TYPE_CHECKING:
 RunResults = Mapping[Path, dict[str, Any]]
 
 
+def _at_most(events: str) -> Any:
+    """Return a limit for the adversary of the reference model."""
+    return typer.Option(min=0, max=7, help=f"Maximum number of {events}.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How often each kind of event may happen."""
+
+    kills: Annotated[int, _at_most("SIGKILLs of brokers")] = 2
+    power_losses: Annotated[int, _at_most("power losses of brokers")] = 1
+    clean_stops: Annotated[int, _at_most("controlled shutdowns (SIGTERM)")] = 0
+    shrinks: Annotated[int, _at_most("ISR shrinks because of lag")] = 2
+    fencings: Annotated[int, _at_most("expired sessions of living brokers")] = 0
+    in_all: Annotated[int, typer.Option(min=1, max=7, help="Maximum of these five together.")] = 3
+
+
+@options.grouped
 def plan(
     scenario: Annotated[
         Path,
@@ -32,12 +52,7 @@ def plan(
         ),
     ],
     *,
-    kills: options.Kills = 2,
-    power_losses: options.PowerLosses = 1,
-    clean_stops: options.CleanStops = 0,
-    shrinks: options.Shrinks = 2,
-    fencings: options.Fencings = 0,
-    in_all: Annotated[int, typer.Option(min=1, max=7, help="Maximum of these five together.")] = 3,
+    limits: Limits,
     records: Annotated[
         int, typer.Option(min=1, help="Acked records that the schedule waits for in each stage.")
     ] = 200,
@@ -82,14 +97,7 @@ def plan(
     from ackproof_model.adversary import Budgets
 
     try:
-        budgets = Budgets(
-            kills=kills,
-            power_losses=power_losses,
-            clean_stops=clean_stops,
-            shrinks=shrinks,
-            fencings=fencings,
-            in_all=in_all,
-        )
+        budgets = Budgets(**asdict(limits))
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
     planned: list[tuple[Scenario, SearchResult, list[tuple[Path, Plan]]]] = []
@@ -105,7 +113,7 @@ def plan(
                 max_states=max_states,
                 workers=workers,
                 keep=keep,
-                say=_updating(status, name),
+                say=partial(_update, status, name),
             )
         plans = write_all(whole, result, name=name, records=records, out=out)
         planned.append((whole, result, plans))
@@ -122,8 +130,8 @@ def plan(
         raise typer.Exit(ExitCode.INCONCLUSIVE)
 
 
-def _updating(status: Status, name: str) -> Callable[[str], None]:
-    return lambda text: status.update(f"{name}: searching {text}")
+def _update(status: Status, name: str, text: str) -> None:
+    status.update(f"{name}: searching {text}")
 
 
 def _run_all(plans: Sequence[tuple[Path, Plan]], runs: Path) -> RunResults:

@@ -14,6 +14,7 @@ from ackproof.cli.options import (
     OptionalScenario,
     Set,
     configurations_of,
+    grouped,
     print_json,
     stdout,
 )
@@ -27,6 +28,7 @@ class FailOn(StrEnum):
     POSSIBLE = "possible"
 
 
+@grouped
 def predict(
     scenario: OptionalScenario = None,
     *,
@@ -40,13 +42,7 @@ def predict(
     ] = FailOn.CERTAIN,
     kafka: OnlyKafka = "",
     assigned: Set = None,
-    config: own_files.Config = None,
-    server: own_files.Server = None,
-    producer: own_files.Producer = None,
-    topic_config: own_files.TopicConfig = None,
-    from_cluster: own_files.FromCluster = "",
-    topic: own_files.Topic = "",
-    client_config: own_files.ClientConfig = None,
+    own: own_files.OwnFiles,
     verbose: Annotated[
         bool,
         typer.Option(
@@ -62,19 +58,10 @@ def predict(
     Examples: [bold]ackproof predict acks[/],
     [bold]ackproof predict --server server.properties --producer producer.properties[/]
     """
-    own = own_files.OwnFiles(
-        config=config,
-        server=server,
-        producer=producer,
-        topic_config=topic_config,
-        from_cluster=from_cluster,
-        topic=topic,
-        client_config=client_config,
-    )
-    scenario = own_files.scenario_path(scenario, own)
     from ackproof.judgement.expectations import foreseen_violations
     from ackproof.prediction.predict import predict_each
 
+    scenario = own_files.scenario_path(scenario, own)
     overriding = own_files.Overriding(own, kafka=kafka, assigned=assigned or [], seed=None)
     configurations = configurations_of(scenario, kafka=kafka, overriding=overriding, skipped=True)
     records = predict_each([configured.scenario for configured in configurations])

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ackproof.scenario.loader import Configured
 
 
+@options.grouped
 def run(
     scenario: options.OptionalScenario = None,
     *,
@@ -37,13 +38,7 @@ def run(
     seed: Annotated[int | None, typer.Option(min=0, help="Use this seed.")] = None,
     assigned: options.Set = None,
     shard: options.ShardOption = "",
-    config: own_files.Config = None,
-    server: own_files.Server = None,
-    producer: own_files.Producer = None,
-    topic_config: own_files.TopicConfig = None,
-    from_cluster: own_files.FromCluster = "",
-    topic: own_files.Topic = "",
-    client_config: own_files.ClientConfig = None,
+    own: own_files.OwnFiles,
     metrics: Annotated[
         Path | None,
         typer.Option(help="Write OpenMetrics text to this file, too: for Prometheus and Grafana."),
@@ -58,15 +53,6 @@ def run(
     """
     from ackproof.report.terminal import print_run
 
-    own = own_files.OwnFiles(
-        config=config,
-        server=server,
-        producer=producer,
-        topic_config=topic_config,
-        from_cluster=from_cluster,
-        topic=topic,
-        client_config=client_config,
-    )
     scenario = own_files.scenario_path(scenario, own)
     overriding = own_files.Overriding(own, kafka=kafka, assigned=assigned or [], seed=seed)
     configurations = options.configurations_of(

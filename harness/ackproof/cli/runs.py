@@ -9,15 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ackproof.cli import compare
-from ackproof.cli.options import (
-    RUNS,
-    Json,
-    Out,
-    RunDir,
-    find_run,
-    print_json,
-    stdout,
-)
+from ackproof.cli.options import RUNS, Json, Out, RunDir, find_run, print_json, print_result, stdout
 from ackproof.errors import RunDirectoryError
 
 if TYPE_CHECKING:
@@ -44,10 +36,7 @@ def report(
     Example: [bold]ackproof report runs/latest[/]
     """
     path = write_page([find_run(run_dir, RUNS) for run_dir in run_dirs], to=to)
-    if as_json:
-        print_json({"report": str(path)})
-    else:
-        typer.echo(path)
+    print_result(path, {"report": str(path)}, as_json=as_json)
 
 
 def write_page(directories: Sequence[Path], *, to: Path | None = None) -> Path:
@@ -121,11 +110,9 @@ def open_report(run_dir: RunDir = _LATEST, out: Out = RUNS, as_json: Json = Fals
     page = directory / "report.html"
     if not page.exists():
         write_page([directory])
-    if as_json:
-        print_json({"report": str(page)})
-        return
-    typer.echo(page)
-    typer.launch(page.as_uri())
+    print_result(page, {"report": str(page)}, as_json=as_json)
+    if not as_json:
+        typer.launch(page.as_uri())
 
 
 def _stored(out: Path) -> list[tuple[Path, Verdict | None]]:
@@ -133,11 +120,10 @@ def _stored(out: Path) -> list[tuple[Path, Verdict | None]]:
     from ackproof.runs.directory import read_verdict
 
     stored: list[tuple[Path, Verdict | None]] = []
-    for record in sorted(out.glob("*/run.json")):
-        if record.parent.is_symlink():
-            continue
-        try:
-            stored.append((record.parent, read_verdict(record.parent)))
-        except RunDirectoryError:
-            stored.append((record.parent, None))
+    for run_dir in (record.parent for record in sorted(out.glob("*/run.json"))):
+        if not run_dir.is_symlink():
+            try:
+                stored.append((run_dir, read_verdict(run_dir)))
+            except RunDirectoryError:
+                stored.append((run_dir, None))
     return stored

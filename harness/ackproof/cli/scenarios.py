@@ -190,10 +190,7 @@ _MOST_STEPS = 10_000
 
 
 def schedule(
-    scenario: Annotated[
-        Path,
-        typer.Argument(callback=options.shipped_or_local, help="A scenario file, or its name."),
-    ],
+    scenario: options.OneScenario,
     seed: Annotated[
         int | None, typer.Option(min=0, help="Use this seed instead of the scenario's.")
     ] = None,

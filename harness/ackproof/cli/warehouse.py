@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ackproof.cli.options import LOCAL_SPARK, Json, Spark, print_json, run_directories
+from ackproof.cli.options import (
+    LOCAL_SPARK,
+    Json,
+    Spark,
+    print_json,
+    print_result,
+    run_directories,
+)
 
 if TYPE_CHECKING:
     from ackproof_spark.warehouse.formats import Format
@@ -113,12 +120,13 @@ def upgrade(warehouse: Warehouse, spark: Spark = LOCAL_SPARK, as_json: Json = Fa
     from ackproof_spark.warehouse.schemas import WAREHOUSE_VERSION
 
     earlier = rows.upgrade(rows.address(warehouse))
-    if as_json:
-        print_json({"from": earlier or WAREHOUSE_VERSION, "to": WAREHOUSE_VERSION})
-    elif earlier is None:
-        typer.echo(f"{warehouse}: version {WAREHOUSE_VERSION} already")
-    else:
-        typer.echo(f"{warehouse}: upgraded from version {earlier} to {WAREHOUSE_VERSION}")
+    done = (
+        f"version {WAREHOUSE_VERSION} already"
+        if earlier is None
+        else f"upgraded from version {earlier} to {WAREHOUSE_VERSION}"
+    )
+    document = {"from": earlier or WAREHOUSE_VERSION, "to": WAREHOUSE_VERSION}
+    print_result(f"{warehouse}: {done}", document, as_json=as_json)
 
 
 _SCHEMA_NAME = r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*"
@@ -206,10 +214,8 @@ def register(
         )
     with _opened(warehouse) as opened:
         names = opened.register(schema, tables_in)
-    if as_json:
-        print_json({"schema": schema, "views": names})
-    else:
-        typer.echo(f"{schema}: {', '.join(names)}")
+    document = {"schema": schema, "views": names}
+    print_result(f"{schema}: {', '.join(names)}", document, as_json=as_json)
 
 
 @app.command()
@@ -307,7 +313,4 @@ def dashboard(
         trends = read(opened)
     with disk_errors(out):
         write_dashboard(out, trends, title=f"Trends of {warehouse}")
-    if as_json:
-        print_json({"dashboard": str(out), "runs": trends.runs})
-    else:
-        typer.echo(out)
+    print_result(out, {"dashboard": str(out), "runs": trends.runs}, as_json=as_json)

@@ -40,10 +40,8 @@ _NO_COORDINATOR = frozenset(
 
 
 def librdkafka_version() -> str:
-    version: Any = libversion()
-    return str(
-        version if isinstance(version, str) else version[0]
-    )  # confluent-kafka 2.12.0 returns a str
+    version: Any = libversion()  # a str in confluent-kafka 2.12.0
+    return str(version if isinstance(version, str) else version[0])
 
 
 def connect_producer(

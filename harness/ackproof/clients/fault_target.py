@@ -29,20 +29,14 @@ class RunClients(Clients):
     def running(self, what: str) -> Sequence[str]:
         """Return the running clients of a group (``producers``), or a client or its successor."""
         successors = self._supervisor.successors
-        if what in ("producers", "consumers"):
-            names = [
-                process.name
-                for process in self._supervisor.processes
-                if f"{process.spec.noun}s" == what and process.name not in successors
-            ]
-        else:
-            while what in successors:
-                what = successors[what]
-            names = [what]
+        while what in successors:
+            what = successors[what]
         return [
             process.name
             for process in self._supervisor.processes
-            if process.name in names and process.returncode is None
+            if what in (process.name, f"{process.spec.noun}s")
+            and process.name not in successors
+            and process.returncode is None
         ]
 
     def stop(self, client: str) -> None:

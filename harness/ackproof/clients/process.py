@@ -96,18 +96,13 @@ class ClientProcess(Generic[_Spec]):
         return f"{self.name} ended with {code}\n{tail}".rstrip()
 
     @property
-    def span_us(self) -> tuple[int, int]:
-        """The times of the first send and of the last change, microseconds UTC."""
-        return self.page.started_at, self.page.updated_at
-
-    @property
     def busy_share(self) -> float:
         """The share of its working time in which the client's one thread used the CPU, 0 to 1.
 
         Near 1 the client was the bottleneck, not the cluster.
         """
-        started_at, ended_at = self.span_us
-        return self.page.busy / (ended_at - started_at) if ended_at > started_at else 0.0
+        worked_us = self.page.updated_at - self.page.started_at
+        return self.page.busy / worked_us if worked_us > 0 else 0.0
 
     @property
     def late_share(self) -> float:

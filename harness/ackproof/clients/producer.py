@@ -23,11 +23,7 @@ import numpy as np
 from confluent_kafka import KafkaError, KafkaException
 
 from ackproof.clients import program
-from ackproof.clients.connection import (
-    connect_producer,
-    known_partitions,
-    record_in_force,
-)
+from ackproof.clients.connection import connect_producer, known_partitions, record_in_force
 from ackproof.clients.delivery_reports import DeliveryReports
 from ackproof.clients.records import Records, origin
 from ackproof.clients.shared_page import Order, ProgressPage, State, now_us

@@ -81,7 +81,7 @@ class Records:
         self._spec = spec
         self.use(spec.partitions)
         self._keys = [key(number) for number in range(spec.keys)] if spec.keys else None
-        self._encode = _fixed(spec) if spec.largest is None else _varied(spec)
+        self._encode = _encoder(spec)
 
     def use(self, partitions: int) -> None:
         """Send to this number of partitions from now on."""
@@ -108,14 +108,12 @@ class Records:
         return [{"key": keys[one % count], "value": self._encode(one)} for one in numbers]
 
 
-def _fixed(spec: ProducerSpec) -> Callable[[int], bytes]:
-    return encoder(run_id=spec.run_id, producer=spec.number, size=spec.size)
-
-
-def _varied(spec: ProducerSpec) -> Callable[[int], bytes]:
+def _encoder(spec: ProducerSpec) -> Callable[[int], bytes]:
     drawn = sizes(spec)
     encoders = {
         size: encoder(run_id=spec.run_id, producer=spec.number, size=size) for size in set(drawn)
     }
+    if spec.largest is None:
+        return encoders[spec.size]
     turns = [encoders[size] for size in drawn]
     return lambda sequence: turns[sequence % _SIZES](sequence)

@@ -29,8 +29,9 @@ class ClientSpec:
 
     - `noun`: the kind of client; its program is the module of that name.
     - `number`: of the clients of its kind.
-    - `progress`: the page shared with the harness.
-    - `parent`: the process ends when this is no longer its parent process.
+    - `progress`: the page shared with the harness (see `shared_page`).
+    - `parent`: the process ends when this is no longer its parent process; by default the process
+      that started it.
     """
 
     noun: ClassVar[str]
@@ -78,16 +79,29 @@ class TransactionSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProducerSpec(ClientSpec):
+class WorkloadSpec(ClientSpec):
+    """A producer or consumer of the workload.
+
+    - `java`: the version of Kafka's Java client that it uses; None means librdkafka.
+    - `librdkafka`: the version of librdkafka that it uses; None means the installed one.
+    - `settings`: that client's, by its names, passed on unchanged.
+    """
+
+    topic: str
+    bootstrap_servers: str
+    java: str | None = None
+    librdkafka: str | None = None
+    settings: dict[str, Setting] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerSpec(WorkloadSpec):
     """A producer. `scenario.validation` checks its fields.
 
     - `partitions`: sends go to them round robin; or all go to `partition`; or each goes to the
       partition of its key, one of `keys` keys in turn.
     - `later_partitions`: the greater numbers of partitions that the topic may get. The producer
       uses them once its client knows of them, as the client's own partitioner would.
-    - `java`: the version of Kafka's Java client that it uses; None means librdkafka.
-    - `librdkafka`: the version of librdkafka that it uses; None means the installed one.
-    - `settings`: that client's, by its names, passed on unchanged.
     - `records`, `seconds`: the producer stops after this many sends or seconds, whichever comes
       first. At least one is required.
     - `rate`: sends a second, in an open loop: late sends follow at once. None means as fast as
@@ -96,22 +110,14 @@ class ProducerSpec(ClientSpec):
     - `size`: bytes of a value; with `largest`, drawn evenly between the two with `seed`.
     - `ledger`: the stream file to write. None records nothing and requests no delivery reports,
       which serves to measure the ledger's cost.
-    - `progress`: the page shared with the harness (see `shared_page`).
     - `transactions`: requires a ledger.
     - `may_stop_for`: fatal errors of librdkafka that end the producer without failure.
-    - `parent`: the process ends when this is no longer its parent process; by default the process
-      that started it.
     """
 
     noun = "producer"
 
-    topic: str
     partitions: int
-    bootstrap_servers: str
     ledger: Path | None
-    java: str | None = None
-    librdkafka: str | None = None
-    settings: dict[str, Setting] = field(default_factory=dict)
     records: int | None = None
     seconds: float | None = None
     rate: float | None = None
@@ -156,13 +162,10 @@ class ProducerSpec(ClientSpec):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerSpec(ClientSpec):
+class ConsumerSpec(WorkloadSpec):
     """A consumer.
 
     - `partitions`: assigned to it; None subscribes to the topic.
-    - `java`: the version of Kafka's Java client that it uses; None means librdkafka.
-    - `librdkafka`: the version of librdkafka that it uses; None means the installed one.
-    - `settings`: that client's, by its names.
     - `poll`: the most records that one poll returns.
     - `crash_after`: after this many reads the process kills itself while it processes the records
       of a poll; None means never.
@@ -179,17 +182,12 @@ class ConsumerSpec(ClientSpec):
     noun = "consumer"
 
     group: str
-    topic: str
-    bootstrap_servers: str
     reads: Path
     events: Path
     effects: Path
     ends: Path
     partitions: list[int] | None = None
     commit: Commit = Commit.AFTER
-    java: str | None = None
-    librdkafka: str | None = None
-    settings: dict[str, Setting] = field(default_factory=dict)
     poll: int = 500
     crash_after: int | None = None
     into: dict[str, int] = field(default_factory=dict)

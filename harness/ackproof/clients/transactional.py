@@ -118,11 +118,7 @@ class Transactions:
                 f"{self._spec.transactional_id!r}: {error.args[0].str()}",
                 hint="The transaction coordinator may be unavailable: see the brokers' logs.",
             ) from error
-        return TransactionLog(
-            log_path(spec),
-            **log_constants(spec),
-            initialized_at=now_us(),
-        )
+        return TransactionLog(log_path(spec), **log_constants(spec), initialized_at=now_us())
 
     def room(self, following: int) -> int:
         """Begin a transaction if none is open; return the sequence at which it must end.

@@ -11,7 +11,7 @@ import contextlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 from docker.models.containers import Container
@@ -26,14 +26,13 @@ from ackproof.cluster.preflight import Preflight
 from ackproof.containers import images
 from ackproof.containers.engine import connect
 from ackproof.errors import ClusterError
-from ackproof.observation.leader_polling import LeaderPoll
-from ackproof.observation.metadata_log import MetadataLog
+from ackproof.observation.metadata_log import MetadataLog, PartitionState
 from ackproof.runs.directory import Clock
 from ackproof.scenario.attach import AttachSpec
 from ackproof.scenario.topics import TopicSpec
-from ackproof.waiting import wait_for
+from ackproof.waiting import Repeating, wait_for
 from ackproof_faults.evidence import FaultError
-from ackproof_faults.interfaces.cluster import Cluster, Metadata
+from ackproof_faults.interfaces.cluster import Cluster, Metadata, Placement, TopicPartition
 
 NOT_OBSERVED = (
     "the metadata log (leaders and ISR were polled instead)",
@@ -41,6 +40,10 @@ NOT_OBSERVED = (
     "the replicas' files",
 )
 """The observations that a run on an attached cluster lacks."""
+_POLL_S = 0.1
+
+#: In place of offsets and epochs that only the metadata log contains.
+UNKNOWN = -1
 
 
 class AttachedCluster(RunningCluster):
@@ -153,6 +156,49 @@ class _AttachedMetadata(PartitionMetadata, Metadata):
 
     def _admin_of(self, broker: int) -> Admin:
         return Admin(self._addresses[broker], settings=self._settings, timeout_s=1)
+
+
+class LeaderPoll(Repeating):
+    """Polls `look` while its context is open, and collects the changes as `states`.
+
+    A partition that `look` does not return gets no state. A change that is reverted between two
+    polls is not observed. A state's time is that of the poll.
+    """
+
+    def __init__(
+        self,
+        look: Callable[[], Mapping[TopicPartition, Placement]],
+        partitions: Sequence[TopicPartition],
+    ) -> None:
+        super().__init__(every_s=_POLL_S, name="leader poll")
+        self._look = look
+        self._partitions = partitions
+        self._last: dict[TopicPartition, Placement] = {}
+        self.states: list[PartitionState] = []
+
+    def turn(self) -> None:
+        views, at = self._look(), datetime.now(UTC)
+        for key in self._partitions:
+            view = views.get(key)
+            if view is not None and view != self._last.get(key):
+                self._last[key] = view
+                self.states.append(_state(key, view, at))
+
+
+def _state(key: TopicPartition, view: Placement, at: datetime) -> PartitionState:
+    topic, partition = key
+    return PartitionState(
+        at=at,
+        metadata_offset=UNKNOWN,
+        topic=topic,
+        partition=partition,
+        leader=UNKNOWN if view.leader is None else view.leader,
+        leader_epoch=UNKNOWN,
+        partition_epoch=UNKNOWN,
+        replicas=view.replicas,
+        isr=view.isr,
+        elr=(),
+    )
 
 
 @dataclass(frozen=True)

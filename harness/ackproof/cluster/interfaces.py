@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import base64
 import io
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import PurePosixPath
 from typing import Any
 
 from ackproof.cluster import readiness
@@ -35,7 +35,7 @@ from ackproof_faults.interfaces.cluster import (
     TopicPartition,
     Volumes,
 )
-from ackproof_spark.forensics.segments import batches
+from ackproof_spark.forensics.segments import Batch, batches
 
 PartitionSource = Callable[[], Mapping[TopicPartition, PartitionView]]
 
@@ -226,6 +226,28 @@ class NodeNetworks(NetworkNamespace):
         return f"ackproof-{self.run_id}-{self.nodes[node].name}-{name}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _LastBatch:
+    """The last batch of a segment when it was read, and the byte at which it begins."""
+
+    path: str
+    position: int
+    batch: Batch
+
+
+def _newest_segment(logs: str, known: _LastBatch | None) -> str:
+    """Return a script that prints the last path of `logs`, a position, and the bytes from there.
+
+    The position is that of the known batch if the segment is the same, else 0.
+    """
+    path, position = ("", 0) if known is None else (known.path, known.position)
+    return (
+        f'file=$(ls {logs} 2> /dev/null | tail -n 1) && [ -n "$file" ] || exit 1\n'
+        f"start=0; [ \"$file\" != '{path}' ] || start={position}\n"
+        'echo "$file"; echo $start; tail -c +$((start + 1)) "$file" | base64 -w 0'
+    )
+
+
 @raises_fault_errors
 @dataclass(frozen=True)
 class BrokerVolumes(Volumes, Clocks):
@@ -235,6 +257,7 @@ class BrokerVolumes(Volumes, Clocks):
     """
 
     cluster: ClusterState
+    _read: dict[tuple[int, str, int], _LastBatch] = field(default_factory=dict)
 
     def log_directories(self, broker: int) -> Sequence[str]:
         return self.cluster.nodes[broker].directories
@@ -253,15 +276,25 @@ class BrokerVolumes(Volumes, Clocks):
         return self.cluster.nodes[broker].read_file(path)
 
     def log_end(self, broker: int, topic: str, partition: int) -> int | None:
+        key = (broker, topic, partition)
+        known = self._read.pop(key, None)
         logs = " ".join(f"{one}/{topic}-{partition}/*.log" for one in self.log_directories(broker))
-        newest = f"file=$(ls {logs} 2> /dev/null | tail -n 1) && basename $file .log"
-        result = self.run(broker, f"{newest} && base64 -w 0 $file")
-        base, _, encoded = result.output.partition("\n")
+        result = self.run(broker, _newest_segment(logs, known))
+        path, _, rest = result.output.partition("\n")
+        start, _, encoded = rest.partition("\n")
+        base = PurePosixPath(path).stem
         if result.exit_status != 0 or not base.isdecimal():
             return None
         data = base64.b64decode(encoded)
-        found = deque(batches(io.BytesIO(data), size=len(data)), maxlen=1)
-        return found[0].last_offset + 1 if found else int(base)
+        read = list(batches(io.BytesIO(data), size=len(data)))
+        if known is not None and start != "0" and read[:1] != [known.batch]:
+            return self.log_end(*key)  # The segment was truncated: read it from its start.
+        if not read:
+            return int(base)
+        position = int(start) + read[-1].position
+        last = read[-1]._replace(position=0)
+        self._read[key] = _LastBatch(path=path, position=position, batch=last)
+        return last.last_offset + 1
 
     def limit(self, node: int, rate: int | None, operations: int | None) -> None:
         made = self.cluster.nodes[node]

@@ -27,6 +27,7 @@ ALPHA = 0.05
 _LESS_IS_WORSE = frozenset({"acked_per_s"})
 
 Samples = dict[str, dict[str, list[float]]]
+Judged = Literal["worse", "no worse", "too few runs"]
 
 
 class Baseline(Record):
@@ -44,7 +45,7 @@ class Change(Record):
     before: float
     now: float
     p_value: float
-    judged: Literal["worse", "no worse", "too few runs"]
+    judged: Judged
 
 
 def samples(verdicts: Sequence[Verdict]) -> Samples:
@@ -97,38 +98,24 @@ def changes(
         )
         for _, measure, before, after in pairs
     ]
-    return [
-        Change(
-            configuration=name,
-            measure=measure,
-            before=median(before),
-            now=median(after),
-            p_value=p_value,
-            judged=_judged(
-                before,
-                after,
+    compared = []
+    for (name, measure, before, after), p_value in zip(
+        pairs, statistics.holm(p_values), strict=True
+    ):
+        worsening = statistics.shift(before, after) * (-1 if measure in _LESS_IS_WORSE else 1)
+        judged: Judged = "no worse"
+        if len(pairs) / math.comb(len(before) + len(after), len(after)) > ALPHA:
+            judged = "too few runs"
+        elif p_value <= ALPHA and worsening > tolerance * abs(median(before)):
+            judged = "worse"
+        compared.append(
+            Change(
+                configuration=name,
+                measure=measure,
+                before=median(before),
+                now=median(after),
                 p_value=p_value,
-                tests=len(pairs),
-                least_shift=tolerance * abs(median(before)),
-                less_is_worse=measure in _LESS_IS_WORSE,
-            ),
+                judged=judged,
+            )
         )
-        for (name, measure, before, after), p_value in zip(
-            pairs, statistics.holm(p_values), strict=True
-        )
-    ]
-
-
-def _judged(
-    before: Sequence[float],
-    now: Sequence[float],
-    *,
-    p_value: float,
-    tests: int,
-    least_shift: float,
-    less_is_worse: bool,
-) -> Literal["worse", "no worse", "too few runs"]:
-    if tests / math.comb(len(before) + len(now), len(now)) > ALPHA:
-        return "too few runs"
-    shift = statistics.shift(before, now) * (-1 if less_is_worse else 1)
-    return "worse" if p_value <= ALPHA and shift > least_shift else "no worse"
+    return compared

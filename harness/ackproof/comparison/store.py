@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any, Literal
+from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from ackproof.errors import AckproofError, ScenarioError
 from ackproof.judgement.overview.safer import durability_of
@@ -65,15 +65,6 @@ class Measures(Record):
     ack_latency_at_most_ms: Latency | None = None
     times: Literal["measured", "at most", "unknown"] = "measured"
     safer: Safer | None = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _of_earlier_versions(cls, stored: dict[str, Any]) -> dict[str, Any]:
-        """Read `untimed`, which earlier versions wrote instead of `times`."""
-        if "untimed" not in stored:
-            return stored
-        times = "unknown" if stored["untimed"] else "measured"
-        return {"times": times, **{key: stored[key] for key in stored if key != "untimed"}}
 
     @property
     def counts(self) -> bool:
@@ -194,11 +185,10 @@ def order(plan: ComparisonPlan, names: Sequence[str], number: int) -> list[str]:
     Rounds are shuffled, so that drift, such as other load on this machine, affects all
     configurations equally. A single round has the order of the file.
     """
-    if plan.trials == 1:
-        return list(names)
-    shuffled = list(names)
-    random.Random(f"{plan.seed}/{number}").shuffle(shuffled)  # noqa: S311 - reproducible
-    return shuffled
+    ordered = list(names)
+    if plan.trials > 1:
+        random.Random(f"{plan.seed}/{number}").shuffle(ordered)  # noqa: S311 - reproducible
+    return ordered
 
 
 def expected_seconds(configured: Configured, out: Path) -> float:

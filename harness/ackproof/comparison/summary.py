@@ -166,22 +166,15 @@ def summarise(
     ]
     shifts = _shifts(plan, trials, progress)
     pairs = []
-    for a, b in combinations(plan.configurations, 2):
-        state = progress.pairs[a, b]
+    for (a, b), state in progress.pairs.items():
         more = None
         if not state.settled and now[a].trials and now[b].trials:
             more = more_trials(
                 now[a], now[b], progress.design, pairs=len(progress.pairs), margin=plan.margin
             )
+        settled, p_value = state.settled, state.p_value
         pairs.append(
-            Pair(
-                a=a,
-                b=b,
-                p_value=state.p_value,
-                settled=state.settled,
-                more_trials=more,
-                shifts=shifts[a, b],
-            )
+            Pair(a=a, b=b, p_value=p_value, settled=settled, more_trials=more, shifts=shifts[a, b])
         )
     return Summary(
         plan=plan,
@@ -220,7 +213,7 @@ def summary_of(verdicts: Sequence[Verdict], run_dirs: Sequence[Path]) -> Summary
     plan = ComparisonPlan(
         comparison_id="",
         configurations=list(names.values()),
-        faults={names[key]: _faults_in(path) for key, _, path in runs},
+        faults={names[key]: _stored_faults(path) for key, _, path in runs},
         settings={names[key]: dict(key[1]) for key in names},
         seed=verdicts[0].seed,
         trials=rounds,
@@ -243,7 +236,7 @@ def stored_settings(verdict: Verdict, run_dir: Path) -> dict[str, str]:
         return varied
 
 
-def _faults_in(run_dir: Path) -> str:
+def _stored_faults(run_dir: Path) -> str:
     try:
         return faults_of(load(run_dir / "scenario.yaml")[0])
     except AckproofError:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from datetime import datetime
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +21,7 @@ import pyarrow.parquet as pq
 from ackproof.clients.shared_page import StoredPage, total
 from ackproof.clients.specs import ENDED_BY, FENCED, in_force_path
 from ackproof.errors import RunDirectoryError
-from ackproof.judgement.evidence import Evidence, row_count
+from ackproof.judgement.evidence import Evidence, micros, number_of, row_count
 from ackproof.ledger import conversion, producer_ledger
 from ackproof.runs import table_files
 from ackproof.runs.verdict import StoppedProducer
@@ -297,14 +296,9 @@ def _fingerprint(path: Path) -> int:
 
 def transaction_tables(evidence: Evidence) -> Iterator[str]:
     """Compare each producer's transactions with the outcomes in its ledger."""
-    workload = evidence.scenario.workload
-    if workload.transactions is None:
+    if evidence.scenario.workload.transactions is None:
         return
-    for path in evidence.ledgers():
-        # Neither the probe nor the producers of other topics have transactions.
-        of_probe = int(path.stem.removeprefix("producer-")) >= PROBE_PRODUCERS
-        if of_probe or table_files.distinct(path, "topic") - {workload.topic}:
-            continue
+    for path in evidence.transactional_ledgers():
         table = evidence.file("transactions", path.stem)
         transactions = TRANSACTIONS.empty_table()
         if table.is_file():
@@ -373,7 +367,7 @@ def probe_attempts_made(evidence: Evidence) -> Iterator[str]:
         return
     folder = evidence.run_dir / LOCATION["probe"]
     for ledger in evidence.ledgers():
-        number = int(ledger.stem.removeprefix("producer-"))
+        number = number_of(ledger)
         if number < PROBE_PRODUCERS:
             continue
         table = folder / f"writes-{number}.parquet"
@@ -479,8 +473,8 @@ def _times(ledger: Path, evidence: Evidence, page: StoredPage | None) -> Iterato
     if not span:
         return
     first, last = span
-    early = first < _us(record.started_at) - _CORRECTED_US
-    late = record.finished_at and last > _us(record.finished_at) + _CORRECTED_US
+    early = first < micros(record.started_at) - _CORRECTED_US
+    late = record.finished_at and last > micros(record.finished_at) + _CORRECTED_US
     if early or late:
         yield f"{name} has sends that are dated outside the run"
     if page is None:
@@ -516,7 +510,3 @@ def _rest_s(scenario: Scenario) -> float:
         return float("inf")
     rates = [sends.rate / sends.producers for sends in scenario.sends.values() if sends.rate]
     return _DELAYED_S + max((1 / rate for rate in rates), default=0.0)
-
-
-def _us(time: datetime) -> int:
-    return int(time.timestamp() * 1e6)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,6 +16,7 @@ from ackproof.errors import RunDirectoryError
 from ackproof.judgement import availability
 from ackproof.judgement.availability import Probed
 from ackproof.runs import directory as runs
+from ackproof.runs import table_files
 from ackproof.runs.directory import PredictionRecord, RunRecord
 from ackproof.runs.verdict import FaultReport, Metrics, Step
 from ackproof.scenario.loader import load
@@ -121,6 +123,17 @@ class Evidence:
         """Return the ledger of each producer, including the probe's."""
         return sorted((self.run_dir / LOCATION["ledger"]).glob("producer-*.parquet"))
 
+    def own_ledgers(self) -> list[Path]:
+        """Return the ledger of each producer, without the probe's."""
+        return [path for path in self.ledgers() if number_of(path) < PROBE_PRODUCERS]
+
+    def transactional_ledgers(self) -> list[Path]:
+        """Return the ledgers of the workload's topic: other producers have no transactions."""
+        topic = {self.scenario.workload.topic}
+        return [
+            path for path in self.own_ledgers() if not table_files.distinct(path, "topic") - topic
+        ]
+
     @property
     def clients(self) -> Path:
         """The folder of specifications and progress pages."""
@@ -140,7 +153,7 @@ class Evidence:
 
     def producer_pages(self) -> dict[int, StoredPage]:
         """Return the pages of the producers and of the probe's writers, by number."""
-        paths = {_number(path): path for path in self.clients.glob("producer-*.progress")}
+        paths = {number_of(path): path for path in self.clients.glob("producer-*.progress")}
         for number, (topic, partition) in enumerate(self.scenario.written, PROBE_PRODUCERS):
             path = self.clients / f"probe-{topic}-{partition}.progress"
             if path.exists():
@@ -178,11 +191,17 @@ class Evidence:
         return known
 
 
-def _number(path: Path) -> int:
+def number_of(path: Path) -> int:
+    """Return the number of the producer that wrote a file."""
     try:
         return int(path.stem.removeprefix("producer-"))
     except ValueError:
         raise RunDirectoryError(f"{path} is of no producer: its name has no number") from None
+
+
+def micros(time: datetime) -> int:
+    """Return microseconds since 1970."""
+    return round(time.timestamp() * 1e6)
 
 
 def row_count(path: Path) -> int:

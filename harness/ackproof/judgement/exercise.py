@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +17,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ackproof.judgement.evidence import Evidence, row_count
-from ackproof.runs import table_files
+from ackproof.judgement.evidence import Evidence, micros, row_count
 from ackproof.runs.verdict import FaultReport
 from ackproof.scenario.client import refresh_setting
 from ackproof.scenario.model import Scenario
 from ackproof.scenario.topics import OFFSETS, TRANSACTIONS
 from ackproof_faults import NoFault, registered
-from ackproof_spark.tables import PROBE_PRODUCERS, Outcome
+from ackproof_spark.tables import Outcome
 
 TopicPartition = tuple[str, int]
 
@@ -122,14 +120,14 @@ def _last_coordinated(evidence: Evidence) -> dict[TopicPartition, int]:
 
     for row in evidence.rows("consumer_events"):
         if row["event"] == "committed":
-            note(OFFSETS, row["group"], _us(row["at"]))
+            note(OFFSETS, row["group"], micros(row["at"]))
             specification = _specification(evidence, f"consumer-{row['consumer']}")
             if name := specification.get("transactional_id"):
-                note(TRANSACTIONS, name, _us(row["at"]))
+                note(TRANSACTIONS, name, micros(row["at"]))
     for path in evidence.ledgers():
         ended = [row["ended_at"] for row in _transactions(evidence, path.stem)]
         own = _specification(evidence, path.stem).get("transactions")
-        if own and (times := [_us(at) for at in ended if at is not None]):
+        if own and (times := [micros(at) for at in ended if at is not None]):
             note(TRANSACTIONS, own["transactional_id"], max(times))
     return last
 
@@ -174,7 +172,7 @@ def _named(partitions: Sequence[TopicPartition]) -> str:
 
 def _since(fault: FaultReport) -> int:
     """Return from when on its partitions must be used, microseconds; 0 for new partitions."""
-    return 0 if fault.added else _us(fault.injected_at)
+    return 0 if fault.added else micros(fault.injected_at)
 
 
 def _acked(evidence: Evidence) -> Mapping[TopicPartition, int]:
@@ -184,9 +182,7 @@ def _acked(evidence: Evidence) -> Mapping[TopicPartition, int]:
 
 def _last_acks(evidence: Evidence) -> dict[TopicPartition, int]:
     last: dict[TopicPartition, int] = {}
-    for path in evidence.ledgers():
-        if _number(path.stem) >= PROBE_PRODUCERS:
-            continue
+    for path in evidence.own_ledgers():
         with pq.ParquetFile(path) as file:
             for batch in file.iter_batches(
                 columns=["topic", "partition", "outcome", "resolved_at"]
@@ -242,8 +238,8 @@ def _without_transaction(evidence: Evidence) -> Iterator[str]:
         return
     spans = np.array([*_open_spans(evidence)], np.int64).reshape(-1, 2)
     for fault in faults:
-        begin = _us(fault.injected_at)
-        end = max(begin, _us(fault.healed_at or fault.verified_at or fault.injected_at))
+        begin = micros(fault.injected_at)
+        end = max(begin, micros(fault.healed_at or fault.verified_at or fault.injected_at))
         if not ((spans[:, 0] <= end) & (spans[:, 1] >= begin)).any():
             yield f"{fault}: no transaction was open while it held"
 
@@ -258,11 +254,7 @@ def _open_spans(evidence: Evidence) -> Iterator[tuple[int, int]]:
 
     A transaction begins with its first send.
     """
-    topic = evidence.scenario.workload.topic
-    for path in evidence.ledgers():
-        other = _number(path.stem) >= PROBE_PRODUCERS
-        if other or table_files.distinct(path, "topic") - {topic}:
-            continue
+    for path in evidence.transactional_ledgers():
         rows = _transactions(evidence, path.stem)
         following = rows[-1]["end_sequence"] if rows else 0
         sent_at = _sent_at(path, [*(row["first_sequence"] for row in rows), following])
@@ -270,7 +262,7 @@ def _open_spans(evidence: Evidence) -> Iterator[tuple[int, int]]:
         ended_at = 0
         for row in rows:
             begun_at = sent_at.get(row["first_sequence"], ended_at)
-            ended_at = _NEVER if row["ended_at"] is None else _us(row["ended_at"])
+            ended_at = _NEVER if row["ended_at"] is None else micros(row["ended_at"])
             yield begun_at, ended_at
         if following < row_count(path):
             yield sent_at.get(following, ended_at), _NEVER
@@ -298,11 +290,3 @@ def _transactions(evidence: Evidence, producer: str) -> list[dict[str, Any]]:
     columns = ["transaction", "first_sequence", "end_sequence", "ended_at"]
     rows: list[dict[str, Any]] = pq.read_table(path, columns=columns).to_pylist()
     return sorted(rows, key=lambda row: row["transaction"])
-
-
-def _number(stem: str) -> int:
-    return int(stem.removeprefix("producer-"))
-
-
-def _us(time: datetime) -> int:
-    return int(time.replace(tzinfo=time.tzinfo or UTC).timestamp() * 1e6)

@@ -79,12 +79,7 @@ def of_availability(
                 else:
                     continue
                 findings.append(
-                    Finding(
-                        anomaly=ability,
-                        predicted=likelihood,
-                        observed=count,
-                        explanation=why,
-                    )
+                    Finding(anomaly=ability, predicted=likelihood, observed=count, explanation=why)
                 )
     return findings
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from ackproof.judgement.evidence import Evidence, row_count
+from ackproof.judgement.evidence import Evidence, micros, row_count
 from ackproof.observation.broker_log import BrokerEvent, Kind, parse
 from ackproof_faults import registered
 from ackproof_faults.interfaces.cluster import TopicPartition
@@ -358,7 +358,7 @@ def _states_in_force(
     slack: timedelta,
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Return the first and the last state in which each ack may have been sent, by time."""
-    begins = np.array([_micros(state["at"] - slack) for state in states])
+    begins = np.array([micros(state["at"] - slack) for state in states])
     ends = np.array([_last_possible_ack(state, events, slack) for state in states])
     sent = ledger["sent_at"].cast(pa.int64()).to_numpy()
     resolved = ledger["resolved_at"].cast(pa.int64()).to_numpy()
@@ -379,13 +379,9 @@ def _last_possible_ack(
         )
         later_epoch = event.leader_epoch is not None and event.leader_epoch > epoch
         if isr_changed or later_epoch or (led and event.kind is Kind.LOADED):
-            return _micros(event.at + slack) if led else 0
+            return micros(event.at + slack) if led else 0
         led = led or (event.kind is Kind.LEADER and event.leader_epoch == epoch)
     return _INFINITE if led else 0
-
-
-def _micros(moment: datetime) -> int:
-    return round(moment.timestamp() * 1e6)
 
 
 def _clock_slack(run: _Run) -> timedelta | None:

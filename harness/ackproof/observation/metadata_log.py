@@ -149,7 +149,7 @@ def parse(dump: str) -> MetadataLog:
     for entry in records(dump):
         kind, data = entry.kind, entry.data
         if kind == "TOPIC_RECORD":
-            topics[data["topicId"]] = data["name"]
+            topics[data["topicId"]] = _text(data["name"])
         elif kind == "REMOVE_TOPIC_RECORD":
             now = {key: state for key, state in now.items() if key[0] != data["topicId"]}
         elif kind == "CLEAR_ELR_RECORD":
@@ -216,28 +216,44 @@ def last_offset(dump: str) -> int:
     return max((entry.offset for entry in records(dump)), default=-1)
 
 
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return value
+
+
+def _int(value: Any) -> int:
+    if type(value) is not int:
+        raise TypeError(f"{value!r} is no number")
+    return value
+
+
+def _ints(values: Any) -> tuple[int, ...]:
+    return tuple(map(_int, values))
+
+
 def _created(topic: str, entry: Entry) -> PartitionState:
     data = entry.data
     return PartitionState(
         at=entry.at,
         metadata_offset=entry.offset,
         topic=topic,
-        partition=data["partitionId"],
-        leader=data["leader"],
-        leader_epoch=data["leaderEpoch"],
-        partition_epoch=data["partitionEpoch"],
-        replicas=tuple(data["replicas"]),
-        isr=tuple(data["isr"]),
-        elr=tuple(data.get("eligibleLeaderReplicas") or ()),
-        last_known_elr=tuple(data.get("lastKnownElr") or ()),
-        topic_id=data["topicId"],
+        partition=_int(data["partitionId"]),
+        leader=_int(data["leader"]),
+        leader_epoch=_int(data["leaderEpoch"]),
+        partition_epoch=_int(data["partitionEpoch"]),
+        replicas=_ints(data["replicas"]),
+        isr=_ints(data["isr"]),
+        elr=_ints(data.get("eligibleLeaderReplicas") or ()),
+        last_known_elr=_ints(data.get("lastKnownElr") or ()),
+        topic_id=_text(data["topicId"]),
     )
 
 
 def _changed(old: PartitionState, entry: Entry) -> PartitionState:
     data = entry.data
     if "leader" in data:
-        old = replace(old, leader=data["leader"], leader_epoch=old.leader_epoch + 1)
+        old = replace(old, leader=_int(data["leader"]), leader_epoch=old.leader_epoch + 1)
     # An absent or null list is unchanged.
     return replace(
         old,
@@ -252,7 +268,7 @@ def _changed(old: PartitionState, entry: Entry) -> PartitionState:
 
 
 def _or(new: list[int] | None, old: tuple[int, ...]) -> tuple[int, ...]:
-    return old if new is None else tuple(new)
+    return old if new is None else _ints(new)
 
 
 def _broker_states(entry: Entry) -> Iterator[BrokerState]:
@@ -262,7 +278,7 @@ def _broker_states(entry: Entry) -> Iterator[BrokerState]:
         return BrokerState(
             at=entry.at,
             metadata_offset=entry.offset,
-            broker=data["brokerId"],
+            broker=_int(data["brokerId"]),
             state=name,
             broker_epoch=data["brokerEpoch"],
         )

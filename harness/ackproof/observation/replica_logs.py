@@ -113,7 +113,9 @@ def _take_broker(
     names, logs = list(unread), {}
     run_id = path.parents[1].name
     with pq.ParquetWriter(path, REPLICA_BATCHES) as writer:
-        for directory in node.directories if unread else ():
+        for directory in node.directories:
+            if not unread:  # `find` without a name would print every partition
+                break
             for log in _take_running(unread, directory, node, writer, run_id=run_id, limit=limit):
                 name = f"{log.topic}-{log.partition}"
                 logs[name] = log
@@ -199,7 +201,8 @@ def read_replica(
         segment = Path(member.name).name
         start = int(segment.removesuffix(_SEGMENT))
         tail, end = Tail(), start
-        for rows in _chunks(batches(cast("BinaryIO", file), size=member.size, tail=tail)):
+        headers = batches(cast("BinaryIO", file), size=member.size, tail=tail)
+        while rows := list(islice(headers, _ROWS)):
             _write(writer, log, segment, run_id, rows)
             end = max(end, max(row.last_offset for row in rows) + 1)
         first = start if first is None else min(first, start)
@@ -214,11 +217,6 @@ def read_replica(
     if first is None:
         return replace(log, complete=False, reason="its directory holds no segment")
     return log
-
-
-def _chunks(headers: Iterator[Batch]) -> Iterator[list[Batch]]:
-    while rows := list(islice(headers, _ROWS)):
-        yield rows
 
 
 def _write(

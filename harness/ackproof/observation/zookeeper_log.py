@@ -126,17 +126,23 @@ def states(logs: Iterable[bytes]) -> MetadataLog:
     The log of a node that was down may have a gap, because it received a snapshot; all logs
     together do not. Raises ValueError if a file is no transaction log, or damaged before its end.
     """
-    transactions: dict[int, list[Write]] = {}
-    for log in logs:
-        for zxid, group in groupby(writes(log), key=lambda write: write.zxid):
-            transactions.setdefault(zxid, list(group))
-    ordered = [write for zxid in sorted(transactions) for write in transactions[zxid]]
+    by_zxid = transactions(logs)
+    ordered = [write for zxid in sorted(by_zxid) for write in by_zxid[zxid]]
     replay = Replay()
     found = [state for write in with_expiries(ordered) for state in replay.states(write)]
     return MetadataLog(
         partitions=tuple(state for state in found if isinstance(state, PartitionState)),
         brokers=tuple(state for state in found if isinstance(state, BrokerState)),
     )
+
+
+def transactions(logs: Iterable[bytes]) -> dict[int, list[Write]]:
+    """Return the writes of each transaction, by its zxid."""
+    by_zxid: dict[int, list[Write]] = {}
+    for log in logs:
+        for zxid, group in groupby(writes(log), key=lambda write: write.zxid):
+            by_zxid.setdefault(zxid, list(group))
+    return by_zxid
 
 
 @dataclass(slots=True)

@@ -9,8 +9,7 @@ from xml.etree import ElementTree as ET
 from ackproof.audit.answer import Answer, Audit
 from ackproof.audit.places import findings, of_answer
 from ackproof.audit.words import EFFECTS, phrase
-from ackproof.report.ci import cleaned, command
-from ackproof.safe_files import replacing
+from ackproof.report.ci import cleaned, command, write_suites
 
 
 def audit_annotations(audit: Audit, failing: Collection[int]) -> Iterator[str]:
@@ -29,18 +28,9 @@ def write_audit_junit(path: Path, audit: Audit, failing: Collection[int]) -> Non
     """
     root = ET.Element("testsuites", name="ackproof audit")
     for answer in audit.answers:
-        cases = [*_risks(answer, audit, failing), *_survived(answer)]
         suite = ET.SubElement(root, "testsuite", name=cleaned(_name(answer)))
-        suite.extend(cases)
-        for key, tag in (("failures", "failure"), ("skipped", "skipped")):
-            suite.set(key, str(sum(case.find(tag) is not None for case in cases)))
-        suite.set("tests", str(len(cases)))
-        suite.set("errors", "0")
-    for key in ("tests", "failures", "errors"):
-        root.set(key, str(sum(int(suite.get(key, "0")) for suite in root)))
-    ET.indent(root)
-    with replacing(path) as partial:
-        ET.ElementTree(root).write(partial, encoding="utf-8", xml_declaration=True)
+        suite.extend([*_risks(answer, audit, failing), *_survived(answer)])
+    write_suites(path, root)
 
 
 def _name(answer: Answer) -> str:

@@ -12,10 +12,9 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC
 from pathlib import Path
-from typing import TextIO
 from xml.etree import ElementTree as ET
 
 from ackproof.report import formatting as fmt
@@ -30,21 +29,15 @@ _SIGN = {Word.HOLDS: "✅", Word.VIOLATED: "❌", Word.INCONCLUSIVE: "⚠️"}
 _NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def announce(
-    configurations: Sequence[Configured],
-    verdicts: Sequence[Verdict],
-    *,
-    environment: Mapping[str, str] = os.environ,
-    to: TextIO | None = None,
-) -> None:
+def announce(configurations: Sequence[Configured], verdicts: Sequence[Verdict]) -> None:
     """Write the step summary and annotations that the environment requests."""
-    if summary := environment.get("GITHUB_STEP_SUMMARY"):
+    if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
         path = Path(summary)
         with disk_errors(path), path.open("a", encoding="utf-8") as file:
             file.write(step_summary(verdicts))
-    if environment.get("GITHUB_ACTIONS") == "true":
+    if os.environ.get("GITHUB_ACTIONS") == "true":
         for line in error_commands(configurations, verdicts):
-            print(line, file=to or sys.stderr)
+            sys.stderr.write(f"{line}\n")
 
 
 def step_summary(verdicts: Sequence[Verdict]) -> str:
@@ -57,19 +50,19 @@ def step_summary(verdicts: Sequence[Verdict]) -> str:
         outcome = wording.outcome(verdict)
         cells = (
             _SIGN[verdict.verdict],
-            wording.name(verdict),
+            verdict.name,
             verdict.predicted.get("lost", "-"),
             outcome.text,
             wording.unavailable(verdict),
             wording.latencies(verdict).get("p99", "-"),
             outcome.as_expected,
         )
-        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+        lines.append(fmt.markdown_row(cells))
     lines.append("")
     for verdict in verdicts:
         lines += [f"- {sentence}" for sentence in wording.stopped_sentences(verdict)]
         if verdict.verdict is not Word.HOLDS:
-            lines.append(f"**{wording.name(verdict)}**: {verdict.reason}\n")
+            lines.append(f"**{verdict.name}**: {verdict.reason}\n")
         lines += [f"- {sentence}" for sentence in wording.cause_sentences(verdict)]
         lines += [f"- FINDING: {sentence}" for sentence in wording.finding_sentences(verdict)]
     return "\n".join(lines) + "\n"
@@ -87,7 +80,7 @@ def error_commands(configurations: Sequence[Configured], verdicts: Sequence[Verd
         if path is None or verdict.verdict is Word.HOLDS:
             continue
         own = ("matrix", verdict.configuration_name) if verdict.configuration_name else ()
-        title = f"{wording.name(verdict)}: {verdict.verdict.value}"
+        title = f"{verdict.name}: {verdict.verdict.value}"
         if verdict.verdict is Word.INCONCLUSIVE:
             commands.append(command("warning", path, line_of(path, own), title, verdict.reason))
             continue
@@ -115,11 +108,20 @@ def _property(text: str) -> str:
 
 def write_junit(path: Path, verdicts: Sequence[Verdict]) -> None:
     root = ET.Element("testsuites", name="ackproof")
-    for verdict in verdicts:
-        root.append(_suite(verdict))
+    root.extend(map(_suite, verdicts))
+    root.set("time", f"{sum(float(suite.get('time', '0')) for suite in root):.3f}")
+    write_suites(path, root)
+
+
+def write_suites(path: Path, root: ET.Element) -> None:
+    """Write the suites in `root` with their numbers of tests, failures and errors."""
+    for suite in root:
+        cases = suite.findall("testcase")
+        for key, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
+            suite.set(key, str(sum(case.find(tag) is not None for case in cases)))
+        suite.set("tests", str(len(cases)))
     for key in ("tests", "failures", "errors"):
         root.set(key, str(sum(int(suite.get(key, "0")) for suite in root)))
-    root.set("time", f"{sum(float(suite.get('time', '0')) for suite in root):.3f}")
     ET.indent(root)
     with replacing(path) as partial:
         ET.ElementTree(root).write(partial, encoding="utf-8", xml_declaration=True)
@@ -133,10 +135,6 @@ def _suite(verdict: Verdict) -> ET.Element:
     suite = ET.Element(
         "testsuite",
         name=cleaned(_label(verdict)),
-        tests=str(len(cases)),
-        failures=str(sum(case.find("failure") is not None for case in cases)),
-        errors=str(sum(case.find("error") is not None for case in cases)),
-        skipped="0",
         time=f"{seconds:.3f}",
         timestamp=f"{verdict.started_at.astimezone(UTC):%Y-%m-%dT%H:%M:%S}",
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.padding import Padding
@@ -47,9 +48,9 @@ def print_prediction(
     console: Console,
     name: str,
     record: PredictionRecord,
-    violations: Sequence[str] = (),
+    violations: Sequence[str],
     *,
-    verbose: bool = False,
+    verbose: bool,
 ) -> None:
     """Print whether acked records are lost, when and how, and which other anomalies may happen.
 
@@ -178,6 +179,10 @@ def print_scenarios(console: Console, entries: Sequence[Mapping[str, Any]]) -> N
         for label, text in details.items():
             if text:
                 console.print(Padding(Text(f"{label}{text}"), (0, 0, 0, 5), expand=False))
+
+
+def headed_table() -> Table:
+    return Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
 
 
 def _table() -> Table:

@@ -76,6 +76,10 @@ def plural(number: int, noun: str, several: str = "") -> str:
     return f"{count(number)} {noun if number == 1 else several or f'{noun}s'}"
 
 
+def markdown_row(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
 def percent(probability: float) -> str:
     """Format a probability as a percentage with three significant digits."""
     return f"{100 * probability:.3g} %"

@@ -280,28 +280,20 @@ def _on_one_page(runs: Sequence[Run]) -> list[Run]:
     return shown
 
 
-#: The class of each verdict in `report.css`; others are unclear.
-_AUDIT_TONES = {"YES": "lost", "NO": "kept"}
 #: Groups of topics on a page.
 _MOST_GROUPS = 100
 
 
-def write_audit_page(path: Path, audit: Audit, difference: Difference | None = None) -> None:
-    """Write a page that works offline and has no script."""
-    text = (
-        environment()
-        .get_template("audit.html.j2")
-        .render(
-            title="Can acknowledged records be lost?",
-            style=asset("report.css"),
-            audit=audit,
-            difference=difference,
-            summaries=summaries(audit)[:_MOST_GROUPS],
-            tones=_AUDIT_TONES,
-        )
+def write_audit_page(path: Path, audit: Audit, difference: Difference | None) -> None:
+    _write_static(
+        path,
+        "audit.html.j2",
+        title="Can acknowledged records be lost?",
+        audit=audit,
+        difference=difference,
+        summaries=summaries(audit)[:_MOST_GROUPS],
+        tones={"YES": "lost", "NO": "kept"},
     )
-    with replacing(path) as partial:
-        partial.write_text(text, encoding="utf-8")
 
 
 def write_advice_page(
@@ -324,16 +316,20 @@ def write_outage_page(path: Path, sections: Sequence[Section]) -> None:
 
 
 def _write_advice(path: Path, title: str, **content: Any) -> None:
-    """Write a page that works offline and has no script."""
-    page = environment().get_template("advise.html.j2")
-    text = page.render(
+    _write_static(
+        path,
+        "advise.html.j2",
         title=title,
-        style=asset("report.css"),
         most=_MOST_GROUPS,
         tones={"keeps everything": "kept", "loses": "lost"},
         notices={"lost": "finding", "unclear": "inconclusive"},
         **{"notes": (), "by_acks": (), "sections": (), **content},
     )
+
+
+def _write_static(path: Path, template_name: str, **values: Any) -> None:
+    """Write a page that works offline and has no script; `tones` are classes of `report.css`."""
+    text = environment().get_template(template_name).render(style=asset("report.css"), **values)
     with disk_errors(path), replacing(path) as partial:
         partial.write_text(text, encoding="utf-8")
 

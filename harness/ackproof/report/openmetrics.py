@@ -6,7 +6,7 @@ All metrics are gauges of the last run of each configuration.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Gauge
@@ -18,13 +18,32 @@ from ackproof.safe_files import replacing
 
 _RUN = ("scenario", "configuration", "kafka_version")
 
+_METRICS = {
+    "as_expected": (
+        "1 if the run met the scenario's expectations, 0 if not, NaN if it is inconclusive."
+    ),
+    "sends": "Sends by outcome.",
+    "anomalies": "Anomalies by name; lost are acked records that are not in the final log.",
+    "lost_by_cause": "Lost records by the case of docs/explanation/forensics.md.",
+    "findings": "Contradictions of prediction and observation.",
+    "unavailability_seconds": "Seconds in which the worst partition acked nothing.",
+    "acked_per_second": "Acked sends a second.",
+    "ack_latency_seconds": "Time from send to ack, by quantile; 1 is the longest.",
+    "finished_timestamp_seconds": "When the run ended, in seconds since 1970.",
+}
+
+#: Labels of metrics with several values for a run.
+_LABELS = {
+    "sends": "outcome",
+    "anomalies": "anomaly",
+    "lost_by_cause": "case",
+    "ack_latency_seconds": "quantile",
+}
+
 _EXPECTED = {"yes": 1, "no": 0, "undecided": float("nan")}
 
 #: Fields of `Latency` by quantile.
 _QUANTILES = {"0.5": "p50", "0.95": "p95", "0.99": "p99", "0.999": "p999", "1": "max"}
-
-#: The values of a run by the metric's own label (empty without a label).
-_Values = Mapping[str, float]
 
 
 def write_metrics(path: Path, verdicts: Sequence[Verdict]) -> None:
@@ -35,92 +54,46 @@ def write_metrics(path: Path, verdicts: Sequence[Verdict]) -> None:
 def render(verdicts: Sequence[Verdict]) -> str:
     """Return the metrics of the last run of each configuration."""
     latest = {
-        (verdict.scenario, wording.name(verdict), verdict.kafka_version): verdict
-        for verdict in verdicts
+        (verdict.scenario, verdict.name, verdict.kafka_version): verdict for verdict in verdicts
     }
     registry = CollectorRegistry()
-    for name, label, description, values in _METRICS:
-        labels = (*_RUN, label) if label else _RUN
+    for name, description in _METRICS.items():
+        labels = (*_RUN, _LABELS[name]) if name in _LABELS else _RUN
         gauge = Gauge(f"ackproof_{name}", description, labels, registry=registry)
         for run, verdict in latest.items():
-            for own, value in values(verdict).items():
-                gauge.labels(*run, *([own] if label else [])).set(value)
+            value = _values(verdict)[name]
+            if isinstance(value, Mapping):
+                for own, number in value.items():
+                    gauge.labels(*run, own).set(number)
+            elif value is not None:
+                gauge.labels(*run).set(value)
     text: bytes = generate_latest(registry)  # type: ignore[no-untyped-call]
     return text.decode()
 
 
-def _lost_by_cause(verdict: Verdict) -> _Values:
+def _values(verdict: Verdict) -> Mapping[str, float | Mapping[str, float] | None]:
+    metrics, latency = verdict.metrics, verdict.metrics.ack_latency_ms
     lost = Counter[str]()
     for cause in verdict.causes:
         lost[cause.case] += cause.count
-    return lost
+    return {
+        "as_expected": _EXPECTED[wording.AS_EXPECTED[verdict.verdict]],
+        "sends": _counts(verdict, [name for name in SENDS if name != "sent"]),
+        "anomalies": _counts(verdict, wording.anomalies(verdict)),
+        "lost_by_cause": lost,
+        "findings": len(verdict.findings),
+        "unavailability_seconds": metrics.unavailability_s,
+        "acked_per_second": metrics.acked_per_s,
+        "ack_latency_seconds": {
+            quantile: getattr(latency, name) / 1000
+            for quantile, name in _QUANTILES.items()
+            if latency
+        },
+        "finished_timestamp_seconds": verdict.finished_at.timestamp()
+        if verdict.finished_at
+        else None,
+    }
 
 
-def _latencies(verdict: Verdict) -> _Values:
-    latency = verdict.metrics.ack_latency_ms
-    if latency is None:
-        return {}
-    return {quantile: getattr(latency, name) / 1000 for quantile, name in _QUANTILES.items()}
-
-
-def _counts(verdict: Verdict, names: Sequence[str]) -> _Values:
+def _counts(verdict: Verdict, names: Sequence[str]) -> Mapping[str, float]:
     return {name: verdict.observed.get(name, 0) for name in names}
-
-
-#: Name, own label, description and values of each metric.
-_METRICS: tuple[tuple[str, str, str, Callable[[Verdict], _Values]], ...] = (
-    (
-        "as_expected",
-        "",
-        "1 if the run met the scenario's expectations, 0 if not, NaN if it is inconclusive.",
-        lambda verdict: {"": _EXPECTED[wording.AS_EXPECTED[verdict.verdict]]},
-    ),
-    (
-        "sends",
-        "outcome",
-        "Sends by outcome.",
-        lambda verdict: _counts(verdict, [name for name in SENDS if name != "sent"]),
-    ),
-    (
-        "anomalies",
-        "anomaly",
-        "Anomalies by name; lost are acked records that are not in the final log.",
-        lambda verdict: _counts(verdict, wording.anomalies(verdict)),
-    ),
-    (
-        "lost_by_cause",
-        "case",
-        "Lost records by the case of docs/explanation/forensics.md.",
-        _lost_by_cause,
-    ),
-    (
-        "findings",
-        "",
-        "Contradictions of prediction and observation.",
-        lambda verdict: {"": len(verdict.findings)},
-    ),
-    (
-        "unavailability_seconds",
-        "",
-        "Seconds in which the worst partition acked nothing.",
-        lambda verdict: {"": verdict.metrics.unavailability_s},
-    ),
-    (
-        "acked_per_second",
-        "",
-        "Acked sends a second.",
-        lambda verdict: {"": verdict.metrics.acked_per_s},
-    ),
-    (
-        "ack_latency_seconds",
-        "quantile",
-        "Time from send to ack, by quantile; 1 is the longest.",
-        _latencies,
-    ),
-    (
-        "finished_timestamp_seconds",
-        "",
-        "When the run ended, in seconds since 1970.",
-        lambda verdict: {"": verdict.finished_at.timestamp()} if verdict.finished_at else {},
-    ),
-)

@@ -14,6 +14,7 @@ from pathlib import Path
 from ackproof.comparison.summary import Summary
 from ackproof.errors import AckproofError, ScenarioError
 from ackproof.report import advice, certainty, comparison, wording
+from ackproof.report import formatting as fmt
 from ackproof.report.html import write_html
 from ackproof.runs.directory import disk_errors
 from ackproof.runs.verdict import Verdict
@@ -63,7 +64,7 @@ def markdown(summary: Summary, verdicts: Sequence[Verdict], *, title: str) -> st
         *(f"**{sentence}**" for sentence in comparison.outages(summary)),
         *advice.of_comparison(summary),
         "\n".join(
-            _row(cells)
+            fmt.markdown_row(cells)
             for cells in (
                 [column.question for column in columns],
                 ["---"] * len(columns),
@@ -75,10 +76,6 @@ def markdown(summary: Summary, verdicts: Sequence[Verdict], *, title: str) -> st
         *certainty.statistics(summary),
     ]
     return "\n\n".join(parts) + "\n"
-
-
-def _row(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
 def _browser() -> str:

@@ -17,7 +17,7 @@ from ackproof.comparison.summary import Summary
 from ackproof.judgement.overview.collect import overview_of
 from ackproof.report import advice, certainty, comparison, wording
 from ackproof.report import formatting as fmt
-from ackproof.report.console_tables import TONE, print_item
+from ackproof.report.console_tables import TONE, headed_table, print_item
 from ackproof.report.wording import agreement, agreement_of, agreement_sentences, outcome, sentence
 from ackproof.runs.overview import Overview
 from ackproof.runs.verdict import FaultReport, Verdict, Word
@@ -50,16 +50,17 @@ def print_comparison(
         _say(console, line)
     for verdict in verdicts:
         for line in (*wording.ended_sentences(verdict), *wording.unobserved_sentences(verdict)):
-            _say(console, f"{wording.name(verdict)}: {line}", style="dim")
+            _say(console, f"{verdict.name}: {line}", style="dim")
     for verdict in verdicts:
         for line in wording.cause_sentences(verdict):
-            _say(console, f"{wording.name(verdict)}: {line}")
-    _print_agreement(console, verdicts)
+            _say(console, f"{verdict.name}: {line}")
+    for line in agreement_sentences(verdicts):
+        _say(console, line, style=_FINDING if line.startswith("FINDING") else "")
     for verdict, run_dir in zip(verdicts, run_dirs, strict=True):
         if verdict.verdict is not Word.HOLDS:
             became = outcome(verdict)
             reason = f" ({verdict.reason})" if verdict.verdict is Word.INCONCLUSIVE else ""
-            line = f"{wording.name(verdict)}: {became.text}{reason}"
+            line = f"{verdict.name}: {became.text}{reason}"
             _say(console, line, style=_EXPECTED[became.as_expected])
             _path(console, "", run_dir)
     _path(console, "Report: ", html)
@@ -105,7 +106,7 @@ def _answer(column: comparison.Column, number: int) -> Text:
 def print_run(console: Console, verdict: Verdict, run_dir: Path) -> None:
     overview = overview_of(run_dir)
     heading = Text(sentence(verdict), style=f"bold {TONE[outcome(verdict).tone]}")
-    heading.append(f"  {wording.name(verdict)}", style="bold")
+    heading.append(f"  {verdict.name}", style="bold")
     version = wording.kafka(verdict.kafka_version)
     facts = [version, f"seed {verdict.seed}", wording.settings(verdict)]
     heading.append(f"  ({', '.join(filter(None, facts))})", style="dim")
@@ -135,11 +136,6 @@ def print_run(console: Console, verdict: Verdict, run_dir: Path) -> None:
     _path(console, "Run directory: ", run_dir)
 
 
-def _print_agreement(console: Console, verdicts: Sequence[Verdict]) -> None:
-    for line in agreement_sentences(verdicts):
-        _say(console, line, style=_FINDING if line.startswith("FINDING") else "")
-
-
 def _print_advice(console: Console, lines: Sequence[str]) -> None:
     first, *more = [line for line in lines if line] or [""]
     if first:
@@ -165,7 +161,7 @@ def _print_expectations(console: Console, verdict: Verdict) -> None:
     if not verdict.expectations:
         return
     _head(console, "Expectations")
-    table = _table()
+    table = headed_table()
     for column in ("what", "expected", "observed", "met"):
         table.add_column(column, overflow="fold")
     for line in verdict.expectations:
@@ -176,7 +172,7 @@ def _print_expectations(console: Console, verdict: Verdict) -> None:
 
 def _print_prediction(console: Console, verdict: Verdict) -> None:
     _head(console, "Prediction and observation")
-    table = _table()
+    table = headed_table()
     table.add_column("anomaly")
     table.add_column("predicted")
     table.add_column("observed", justify="right")
@@ -228,10 +224,6 @@ def _print_lost(console: Console, verdict: Verdict, overview: Overview) -> None:
         _head(console, f"Lost records ({fmt.count(verdict.observed.get('lost', 0))})")
     for group in overview.groups:
         print_item(console, " - ", wording.story(group, verdict.faults))
-
-
-def _table() -> Table:
-    return Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
 
 
 def _head(console: Console, title: str) -> None:

@@ -10,12 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ackproof.errors import RunDirectoryError, ScenarioError, translated
 from ackproof.report.wording import outcome
-from ackproof.runs.directory import (
-    PLAN,
-    RunRecord,
-    read_record,
-    read_verdict,
-)
+from ackproof.runs.directory import PLAN, RunRecord, read_record, read_verdict
 from ackproof.runs.verdict import SENDS, Verdict
 from ackproof.scenario import loader
 from ackproof.scenario.types import setting_text
@@ -60,15 +55,12 @@ def _trials_of(directory: Path) -> dict[str, dict[str, Any]]:
         return {}
 
 
-def read_runs(
-    run_dirs: Sequence[Path], *, commit: str | None = None, reports: str | None = None
-) -> list[JudgedRun]:
+def read_runs(run_dirs: Sequence[Path], *, commit: str | None = None) -> list[JudgedRun]:
     """Return stored runs as rows of a warehouse, sorted by time.
 
     The default of `commit` is that of the run's record. A run is a trial if a comparison beside it
-    has it. `reports` is the address below which the run directories are published; without it a row
-    links to the page on this machine. Raises RunDirectoryError for a directory that is not a
-    finished run, is damaged, or has no verdict, and for two directories of the same run.
+    has it. Raises RunDirectoryError for a directory that is not a finished run, is damaged, or has
+    no verdict, and for two directories of the same run.
     """
     by_time = sorted(
         ((read_verdict(directory), directory) for directory in run_dirs),
@@ -90,7 +82,7 @@ def read_runs(
             )
         trial = trials.get(verdict.run_id, {"comparison": None, "trial": None})
         kept = {"commit_id": commit or record.commit or None, **trial}
-        runs.append(_judged(verdict, record, directory, kept, _report(directory, reports)))
+        runs.append(_judged(verdict, record, directory, kept))
     return runs
 
 
@@ -107,13 +99,11 @@ def _distinct(runs: Sequence[tuple[Verdict, Path]]) -> None:
 
 
 def _judged(
-    verdict: Verdict,
-    record: RunRecord,
-    directory: Path,
-    kept: Mapping[str, Any],
-    report: str | None,
+    verdict: Verdict, record: RunRecord, directory: Path, kept: Mapping[str, Any]
 ) -> JudgedRun:
     metrics = verdict.metrics
+    page = (directory / REPORT).resolve()
+    report = page.as_uri() if page.exists() else None
     latency = metrics.ack_latency_ms
     observed = {word: verdict.observed.get(word, 0) for word in (*SENDS, *ANOMALY_COUNTS)}
     settings = _settings(directory)
@@ -180,14 +170,6 @@ def _judged(
 
 def _renamed(row: Mapping[str, Any], **names: str) -> dict[str, Any]:
     return {names.get(name, name): value for name, value in row.items()}
-
-
-def _report(directory: Path, reports: str | None) -> str | None:
-    """Return the address of a run's page; None if it has none."""
-    page = (directory / REPORT).resolve()
-    if not page.exists():
-        return None
-    return page.as_uri() if reports is None else f"{reports.rstrip('/')}/{directory.name}/{REPORT}"
 
 
 def _availability(verdict: Verdict) -> list[dict[str, Any]]:

@@ -120,13 +120,8 @@ def _compared(loss: Expectation, *, lost: bool) -> str:
     return ""
 
 
-def name(verdict: Verdict) -> str:
-    """Return the name of the configuration, or of the scenario if it has none."""
-    return verdict.name
-
-
 def names(verdicts: Sequence[Verdict]) -> str:
-    return fmt.listing(dict.fromkeys(fmt.quoted(name(verdict)) for verdict in verdicts))
+    return fmt.listing(dict.fromkeys(fmt.quoted(verdict.name) for verdict in verdicts))
 
 
 def unmet(expectation: Expectation) -> str:
@@ -158,7 +153,7 @@ def facts(verdicts: Sequence[Verdict]) -> list[str]:
 def settings(verdict: Verdict) -> str:
     """Return the varied settings that the name of the configuration does not contain."""
     pairs = (f"{key}={setting_text(value)}" for key, value in verdict.configuration.items())
-    return ", ".join(pair for pair in pairs if pair not in name(verdict))
+    return ", ".join(pair for pair in pairs if pair not in verdict.name)
 
 
 def anomalies(verdict: Verdict) -> list[str]:
@@ -376,7 +371,11 @@ def agreed(verdicts: Sequence[Verdict]) -> str:
     if not agreeing:
         return ""
     if len(agreeing) == len(verdicts) > 1:
-        what = "configurations" if len(set(map(name, verdicts))) == len(verdicts) else "runs"
+        what = (
+            "configurations"
+            if len({verdict.name for verdict in verdicts}) == len(verdicts)
+            else "runs"
+        )
         return f"Matches prediction: yes, in all {len(verdicts)} {what}."
     return f"Matches prediction: yes, in {names(agreeing)}."
 
@@ -386,9 +385,9 @@ def agreement_sentences(verdicts: Sequence[Verdict]) -> list[str]:
     sentences = [agreed(verdicts)]
     for verdict in verdicts:
         for finding in finding_sentences(verdict):
-            sentences.append(f"FINDING in {name(verdict)}: {finding}")
+            sentences.append(f"FINDING in {verdict.name}: {finding}")
         if agreement_of(verdict) == "undecided":
             reason = verdict.reason.partition("\n")[0]  # the rest is what to do
             reason = reason if verdict.predicted else "no prediction was made"
-            sentences.append(f"Undecided in {name(verdict)}: {reason}")
+            sentences.append(f"Undecided in {verdict.name}: {reason}")
     return [sentence for sentence in sentences if sentence]

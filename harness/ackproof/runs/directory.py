@@ -87,7 +87,7 @@ class RunRecord(Record):
     run_id: str
     configuration_name: str = ""
     configuration: dict[str, Setting] = Field(default_factory=dict)
-    #: Values of the scenario that `--set` or the user's own files replaced. Older runs have none.
+    #: Values of the scenario that `--set` or the user's own files replaced.
     overrides: dict[str, Any] = Field(default_factory=dict)
     #: The commit of the user's project, from `COMMIT_VARIABLES`; empty if none of them is set.
     commit: str = ""
@@ -109,7 +109,7 @@ class RunRecord(Record):
     replays: str = ""
     #: Spark data sources that read the final log (`ackproof_spark.reading.final_log.Reader`).
     readers: list[str] = Field(default_factory=list)
-    #: Whether `manifest.json` was written when recording ended. Older runs have none.
+    #: Whether `manifest.json` was written when recording ended.
     sealed: bool = False
     #: The clocks of the container engine and of every node, at the end of the run.
     clocks: list[Clock] = Field(default_factory=list)
@@ -232,14 +232,14 @@ def read_lines(path: Path, model: type[_M]) -> list[_M]:
         with replacing(path) as partial:
             partial.write_text(whole + "\n" if whole else "", encoding="utf-8")
     lines: list[_M] = []
-    try:
-        for line in whole.splitlines():
+    for number, line in enumerate(whole.splitlines(), start=1):
+        try:
             lines.append(model.model_validate_json(line))
-    except ValidationError as error:
-        raise RunDirectoryError(
-            f"{path}:{len(lines) + 1} is damaged, or of another version: {_first_of(error)}",
-            hint="Read it with the ackproof that wrote it, or begin again without it.",
-        ) from error
+        except ValidationError as error:
+            raise RunDirectoryError(
+                f"{path}:{number} is damaged, or of another version: {_first_of(error)}",
+                hint="Read it with the ackproof that wrote it, or begin again without it.",
+            ) from error
     return lines
 
 
@@ -273,10 +273,9 @@ def read_model(run_dir: Path, name: str, model: type[_M]) -> _M:
         return model.model_validate_json(content.decode("utf-8"))
     except FileNotFoundError:
         raise _absent(run_dir, name) from None
-    except ValidationError as error:
-        raise RunDirectoryError(f"{path} is damaged: {_first_of(error)}", hint=_DAMAGED) from error
     except (OSError, ValueError) as error:
-        raise RunDirectoryError(f"{path} is damaged: {error}", hint=_DAMAGED) from error
+        why = _first_of(error) if isinstance(error, ValidationError) else error
+        raise RunDirectoryError(f"{path} is damaged: {why}", hint=_DAMAGED) from error
 
 
 def _first_of(invalid: ValidationError) -> str:

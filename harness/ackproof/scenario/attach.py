@@ -12,11 +12,7 @@ import re
 from pydantic import Field
 
 from ackproof.errors import ScenarioError
-from ackproof.scenario.types import (
-    Setting,
-    StrictModel,
-    setting_text,
-)
+from ackproof.scenario.types import Setting, StrictModel, setting_text
 from ackproof_faults import Fault
 from ackproof_faults.interfaces.cluster import InterfaceName
 

@@ -68,23 +68,22 @@ def entries(matrix: object) -> list[Entry]:
         )
     names: set[str] = set()
     for entry in result:
-        if not entry.name or padding(entry.name) or not entry.name.isprintable():
+        name = entry.name
+        if not name or padding(name) or not name.isprintable():
             raise MatrixError(
                 entry.path,
-                f"{entry.name[:40]!r} is no name of a configuration: write one line of printable "
+                f"{name[:40]!r} is no name of a configuration: write one line of printable "
                 "characters without blanks around it",
             )
-        if entry.name in names:
-            raise MatrixError(
-                entry.path,
-                f"two configurations have the name {entry.name!r}: give each another one",
-            )
-        names.add(entry.name)
-        if len(entry.name) > _LONGEST_NAME:
+        if name in names:
+            problem = f"two configurations have the name {name!r}: give each another one"
+            raise MatrixError(entry.path, problem)
+        names.add(name)
+        if len(name) > _LONGEST_NAME:
             raise MatrixError(
                 ("matrix",),
-                f"the name {entry.name[:40]!r}… has {len(entry.name)} characters, and "
-                f"{_LONGEST_NAME} is the most",
+                f"the name {name[:40]!r}… has {len(name)} characters, and {_LONGEST_NAME} is the "
+                "most",
             )
     return result
 

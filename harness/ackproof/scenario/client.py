@@ -26,8 +26,10 @@ from pydantic import (
 from ackproof.kafka_versions import DEFAULT_KAFKA, has_idempotence, numbers
 from ackproof.scenario.kafka_keys import Scope, ignored, known
 from ackproof.scenario.librdkafka import (
+    ALIASES,
     KNOWN,
     OWNED_PRODUCER_SETTINGS,
+    SET_BY_US,
     AcksValue,
     parse_acks,
     refusal,
@@ -37,12 +39,8 @@ from ackproof.scenario.types import KafkaVersion, Setting, StrictModel
 
 #: The Java client's names of librdkafka's settings.
 _JAVA_NAMES = {
-    "request.required.acks": "acks",
-    "message.send.max.retries": "retries",
-    "max.in.flight": "max.in.flight.requests.per.connection",
-    "queue.buffering.max.ms": "linger.ms",
+    **ALIASES,
     "queue.buffering.max.kbytes": "buffer.memory",
-    "message.timeout.ms": "delivery.timeout.ms",
     "message.max.bytes": "max.request.size",
     "compression.codec": "compression.type",
     "socket.receive.buffer.bytes": "receive.buffer.bytes",
@@ -55,11 +53,13 @@ _JAVA_NAMES = {
 
 _OWNED = {
     **OWNED_PRODUCER_SETTINGS,
-    "key.serializer": "set by ackproof itself",
-    "value.serializer": "set by ackproof itself",
-    "key.deserializer": "set by ackproof itself",
-    "value.deserializer": "set by ackproof itself",
-    "interceptor.classes": "set by ackproof itself",
+    **dict.fromkeys(
+        (
+            *("key.serializer", "value.serializer", "interceptor.classes"),
+            *("key.deserializer", "value.deserializer"),
+        ),
+        SET_BY_US,
+    ),
     "group.id": "the name of the consumer group in workload.consumers",
     "enable.auto.commit": "set by the key `commit`",
     "max.poll.records": "set by the key `poll`",

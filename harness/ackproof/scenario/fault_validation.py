@@ -14,6 +14,7 @@ from ackproof_faults.conditions import kinds
 from ackproof_faults.conditions.condition import Condition, compares
 from ackproof_faults.schedule.blocks import located_faults
 from ackproof_faults.schedule.limits import Limit, certain_conflicts
+from ackproof_model.effects import Reassigns
 
 #: The first version with eligible leader replicas.
 _FIRST_ELR = (4, 0)
@@ -99,6 +100,8 @@ def _shape(scenario: Scenario) -> Shape:
         consumers=sum(group.members for group in groups),
         subscribing=any(group.via != "assign" for group in groups),
         transactions=workload.transactions is not None,
+        unacked=workload.application is None
+        and all(sends.settings.acks == "0" for sends in scenario.sends.values()),
         java=any(sends.client.java is not None for sends in scenario.sends.values()),
         attached=cluster.attach is not None,
     )
@@ -184,6 +187,7 @@ def _condition_problems(
             yield path, f"'{condition}' is read from brokers' disks: not of an attached cluster"
         case kinds.ReplicaLagIs():
             yield from _broker_problems(scenario, path, condition.broker)
+            yield from _replica_problems(scenario, path, condition)
         case kinds.LeaderIs() | kinds.LogSays() | kinds.LastKnownLeaderIs() if (
             condition.broker is not None
         ):
@@ -193,6 +197,28 @@ def _condition_problems(
         case kinds.IsrIsExactly() | kinds.ElrIsExactly():
             for broker in condition.members:
                 yield from _broker_problems(scenario, path, broker)
+
+
+def _replica_problems(
+    scenario: Scenario, path: YamlPath, condition: kinds.ReplicaLagIs
+) -> Iterator[Problem]:
+    """Yield the problem of a broker that is not known to have a replica of the partition."""
+    topic, partition = scenario.topics.get(condition.topic), condition.partition
+    moves = any(
+        isinstance(effect, Reassigns)
+        for _, fault in located_faults(scenario.faults)
+        for effect in fault.effects
+    )
+    if topic is None or moves or topic.replication_factor >= scenario.cluster.brokers:
+        return
+    replicas = topic.assignment[partition] if partition < len(topic.assignment) else []
+    if condition.broker not in replicas:
+        known = f"they are on {replicas}" if replicas else "Kafka chooses the brokers"
+        yield (
+            path,
+            f"broker {condition.broker} need not have a replica of {condition.topic}-{partition} "
+            f"({known}): set topics.{condition.topic}.assignment, or another broker",
+        )
 
 
 def _elr_problems(

@@ -11,14 +11,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    WithJsonSchema,
-    model_validator,
-)
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
 from ackproof.scenario.types import Setting, padding
 
@@ -130,20 +123,20 @@ def _explained(message: str) -> str:
     return f"librdkafka refuses this: {message}{guess}"
 
 
-_OURS = "set by ackproof itself"
+SET_BY_US = "set by ackproof itself"
 
 #: Settings that a scenario cannot set, with the reason.
 OWNED_PRODUCER_SETTINGS = dict.fromkeys(
-    ("bootstrap.servers", "metadata.broker.list", "client.id", "transactional.id"), _OURS
+    ("bootstrap.servers", "metadata.broker.list", "client.id", "transactional.id"), SET_BY_US
 )
 _OWNED_CONSUMER_SETTINGS = {
-    "bootstrap.servers": _OURS,
-    "metadata.broker.list": _OURS,
-    "client.id": _OURS,
+    **dict.fromkeys(
+        ("bootstrap.servers", "metadata.broker.list", "client.id", "enable.partition.eof"),
+        SET_BY_US,
+    ),
     "group.id": "the name of the consumer group in workload.consumers",
     "enable.auto.commit": "set by the key `commit`",
     "enable.auto.offset.store": "set by the key `commit`",
-    "enable.partition.eof": _OURS,
 }
 
 #: Values of auto.offset.reset with which a group begins at the first record.

@@ -79,38 +79,27 @@ def load(
     def is_wanted(name: str, configuration: Mapping[str, Any]) -> bool:
         return wanted(name, str(configuration.get("kafka", DEFAULT_KAFKA)))
 
-    if "matrix" not in document:
-        if not is_wanted("", own.on_configuration(base)):
-            return []
-        scenario = _validate(path, document, own.on_configuration(base), own)
-        return [Configured(scenario=scenario, name="", varied={}, path=path, overrides=own)]
-    result = []
+    entries = [changes.Entry(name="", changes={}, path=())]
     try:
-        entries = changes.entries(document["matrix"])
+        if "matrix" in document:
+            entries = changes.entries(document["matrix"])
     except changes.MatrixError as error:
         line, _ = locate(document, error.path)
         raise ScenarioError(f"{path}:{line}: {shortened(str(error))}") from None
+    result = []
     for entry in entries:
         configuration = own.on_configuration(changes.configured(base, entry.changes))
-        if not is_wanted(entry.name, configuration):
-            continue
-        scenario = _validate(
-            path,
-            document,
-            configuration,
-            own,
-            within=entry.path,
-            name=entry.name,
-        )
-        result.append(
-            Configured(
-                scenario=scenario,
-                name=entry.name,
-                varied=changes.varied(entry.changes),
-                path=path,
-                overrides=own,
+        if is_wanted(entry.name, configuration):
+            scenario = _validate(path, document, configuration, own, entry)
+            result.append(
+                Configured(
+                    scenario=scenario,
+                    name=entry.name,
+                    varied=changes.varied(entry.changes),
+                    path=path,
+                    overrides=own,
+                )
             )
-        )
     return result
 
 
@@ -176,10 +165,9 @@ def _validate(
     document: CommentedMap,
     content: Mapping[str, Any],
     own: Overrides,
-    *,
-    within: YamlPath = (),
-    name: str = "",
+    entry: changes.Entry,
 ) -> Scenario:
+    within = entry.path
     try:
         return validate(content)
     except ValidationError as invalid:
@@ -196,7 +184,8 @@ def _validate(
             if source := _source(own, location, problem):
                 lines.append(f"{source}: {dotted}: {problem}")
                 continue
-            configuration = f" (in the configuration {name!r})" if in_matrix or combined else ""
+            named = in_matrix or combined
+            configuration = f" (in the configuration {entry.name!r})" if named else ""
             lines.append(f"{path}:{line}: {dotted}: {problem}{configuration}")
         if (more := len(errors) - _MOST_ERRORS) > 0:
             lines.append(f"{path}: and {more:,} more errors")
@@ -250,12 +239,7 @@ def _explain(error: Any) -> tuple[YamlPath, str]:  # noqa: PLR0911 - one for eac
             "a fault needs the key 'fault' (`ackproof faults` lists the faults), a block of steps "
             f"one of {blocks}",
         )
-    if location and location[-1] in (
-        "str",
-        "int",
-        "float",
-        "bool",
-    ):  # a setting may be any of these
+    if location and location[-1] in ("str", "int", "float", "bool"):  # of a setting
         return location[:-1], f"it must be text, a number, true or false, not {_plain(value)}"
     if kind in _EXPECTED:
         return location, f"it must be {_EXPECTED[kind]}, not {_plain(value)}"

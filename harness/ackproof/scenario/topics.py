@@ -22,9 +22,6 @@ TRANSACTIONS = "__transaction_state"
 #: The prefix of the broker settings of each internal topic.
 _PREFIXES = {OFFSETS: "offsets.topic", TRANSACTIONS: "transaction.state.log"}
 
-_MINIMUM_ISR = "min.insync.replicas"
-_UNCLEAN = "unclean.leader.election.enable"
-
 #: Few partitions suffice for a test, and brokers load them faster.
 _PARTITIONS = 4
 
@@ -107,15 +104,13 @@ SETTINGS = (
 
 def internal_topics(cluster: ClusterSpec, kafka: str) -> Mapping[str, TopicSpec]:
     settings = {**default_settings(cluster.brokers), **cluster.settings}
+    least, unclean = "min.insync.replicas", "unclean.leader.election.enable"
     own: dict[str, dict[str, Setting]] = {
         OFFSETS: {
-            _MINIMUM_ISR: settings.get(_MINIMUM_ISR, 1),
-            _UNCLEAN: settings.get(_UNCLEAN, Profile.of(kafka).unclean_by_default),
+            least: settings.get(least, 1),
+            unclean: settings.get(unclean, Profile.of(kafka).unclean_by_default),
         },
-        TRANSACTIONS: {
-            _MINIMUM_ISR: settings["transaction.state.log.min.isr"],
-            _UNCLEAN: False,
-        },
+        TRANSACTIONS: {least: settings["transaction.state.log.min.isr"], unclean: False},
     }
     return {
         name: TopicSpec(

@@ -164,11 +164,9 @@ def _client_problems(scenario: Scenario) -> Iterator[Problem]:
     yield from application_problems(workload.application, workload.changed, scenario.every_fault)
     if workload.application is not None and scenario.expect.reordered != "any":
         yield ("expect", "reordered"), "an acked log does not contain the order of sends: remove it"
-    for key in ("read_availability", "write_availability"):
-        if getattr(scenario.expect, key) is not None and not workload.probe:
+    for key in ("read_availability", "write_availability", "steps"):
+        if getattr(scenario.expect, key) and not workload.probe:
             yield ("expect", key), "only the probe measures this: set workload.probe to true"
-    if scenario.expect.steps and not workload.probe:
-        yield ("expect", "steps"), "only the probe measures this: set workload.probe to true"
     ids = {fault.id for fault in scenario.every_fault} - {None}
     for name in scenario.expect.steps.keys() - ids:
         known = ", ".join(sorted(filter(None, ids))) or "no fault has one"
@@ -319,13 +317,9 @@ def _replication_warnings(name: str, topic: TopicSpec, kafka: str) -> Iterator[P
 def _client_warnings(workload: Workload) -> Iterator[Problem]:
     """Yield the settings that a Java client of this version ignores."""
     settings_at: dict[YamlPath, object] = {("workload",): workload.settings}
-    settings_at |= {
-        ("workload", "beside", name): one.settings for name, one in workload.beside.items()
-    }
-    settings_at |= {
-        ("workload", "consumers", name): group.settings
-        for name, group in workload.consumers.items()
-    }
+    for part in ("beside", "consumers"):
+        for name, clients in getattr(workload, part).items():
+            settings_at["workload", part, name] = clients.settings
     for path, settings in settings_at.items():
         if isinstance(settings, JavaProducerSettings | JavaConsumerSettings):
             for key, reason in settings.ignored().items():

@@ -5,13 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import (
-    AfterValidator,
-    Field,
-    WithJsonSchema,
-    WrapValidator,
-    model_validator,
-)
+from pydantic import AfterValidator, Field, WithJsonSchema, WrapValidator, model_validator
 
 from ackproof.scenario.application import Application
 from ackproof.scenario.client import (
@@ -22,15 +16,7 @@ from ackproof.scenario.client import (
     settings_of_client,
 )
 from ackproof.scenario.librdkafka import ConsumerSettings, ProducerSettings
-from ackproof.scenario.types import (
-    Commit,
-    Rate,
-    Setting,
-    Share,
-    Size,
-    SizeRange,
-    StrictModel,
-)
+from ackproof.scenario.types import Commit, Rate, Setting, Share, Size, SizeRange, StrictModel
 from ackproof_faults.conditions.durations import Duration
 
 #: A group.id, which is also a group's name in tables and reports.

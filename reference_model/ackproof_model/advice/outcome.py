@@ -22,7 +22,7 @@ from ackproof_model.adversary.successors import (
     successors,
     with_brokers,
 )
-from ackproof_model.advice.situation import Offsets, Situation, joined
+from ackproof_model.advice.situation import Kind, Offsets, Situation, joined
 from ackproof_model.advice.steps import Elect, Fail, MinIsr, Move, Replace, Start, Step, Stop
 from ackproof_model.breadth_first import reachable
 from ackproof_model.kafka.partition_change import Election
@@ -40,6 +40,10 @@ class Ability(StrEnum):
     NO = "no"
     PERHAPS = "perhaps"
     YES = "yes"
+
+    def below(self, other: Ability) -> bool:
+        order = list(Ability)
+        return order.index(self) < order.index(other)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +70,14 @@ class Outcome:
     def keeps(self) -> bool:
         return self.complete and not self.may_lose and not self.loses_new
 
+    def loses_beyond(self, other: Outcome) -> bool:
+        """Whether this may lose, or certainly loses, a record that the other outcome does not."""
+        return (
+            (self.loses_new and not other.loses_new)
+            or not all(_has(other.may_lose, one) for one in self.may_lose)
+            or not all(_has(other.loses, one) for one in self.loses)
+        )
+
     @property
     def at_risk(self) -> int:
         """The number of offsets that may be lost."""
@@ -79,34 +91,59 @@ def outcome(situation: Situation, steps: Sequence[Step], *, writes: int = 0) -> 
     and writes happen at any time.
     Partitions of the same state, but for their offsets, are searched once.
     """
-    situation, found = _found(situation, steps, writes)
-    old = (1 << situation.records) - 1
-    brokers = [one.broker for one in situation.replicas]
-    return Outcome(
-        may_lose=situation.offsets(found.may_lose & old),
-        loses=situation.offsets(found.loses & old),
-        loses_new=bool(found.may_lose & ~old),
-        disks=tuple(brokers[number] for number in found.disks),
-        leaders=tuple(None if number == NOBODY else brokers[number] for number in found.leaders),
-        reads=found.reads,
-        writes=found.writes,
-        complete=found.complete,
+    found = _found(situation.kind, tuple(steps), writes)
+    if not found.may_lose:
+        return found.outcome
+    return replace(
+        found.outcome,
+        may_lose=situation.offsets(found.may_lose),
+        loses=situation.offsets(found.loses),
     )
 
 
 def writes_after(situation: Situation, steps: Sequence[Step]) -> Ability:
     """Return whether a partition can be written after the steps: `outcome`'s `writes`."""
-    return _found(situation, steps, 0)[1].writes
+    return _found(situation.kind, tuple(steps), 0).outcome.writes
 
 
-def _found(situation: Situation, steps: Sequence[Step], writes: int) -> tuple[Situation, _Found]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """The outcome of all situations of a kind: without offsets, and the sets of lost records."""
+
+    outcome: Outcome
+    may_lose: int
+    loses: int
+
+
+@cache
+def _found(kind: Kind, steps: tuple[Step, ...], writes: int) -> _Found:
+    situation = kind.first
     for step in steps:
         if isinstance(step, Move) and step.broker in situation.numbers:
             situation = situation.with_target(step.to)
     model, numbers = situation.model(writes=writes), situation.numbers
     numbered = (_numbered(step, numbers) for step in steps)
     taken = tuple(step for step in numbered if step != Start(()))
-    return situation, _searched(model, taken, at_any_time=writes > 0)
+    if shared := model.acks != "all" and not writes:
+        # All records are acked then, and none follows: only the need of an ISR differs.
+        model = replace(model, acks="all")
+    found = _searched(model, taken, at_any_time=writes > 0)
+    old = (1 << situation.records) - 1
+    brokers = [one.broker for one in situation.replicas]
+    return _Found(
+        outcome=Outcome(
+            may_lose=(),
+            loses=(),
+            loses_new=bool(found.may_lose & ~old),
+            disks=tuple(brokers[number] for number in found.disks),
+            leaders=tuple(None if at == NOBODY else brokers[at] for at in found.leaders),
+            reads=found.reads,
+            writes=found.reads if shared else found.writes,
+            complete=found.complete,
+        ),
+        may_lose=found.may_lose & old,
+        loses=found.loses & old,
+    )
 
 
 def merged(outcomes: Sequence[Outcome]) -> Outcome:
@@ -166,7 +203,7 @@ def _numbered(step: Step, numbers: Mapping[int, int]) -> Step:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
+class _Searched:
     """An outcome with sets of records and numbers of replicas."""
 
     may_lose: int
@@ -179,7 +216,7 @@ class _Found:
 
 
 @cache
-def _searched(model: AdversaryModel, steps: tuple[Step, ...], *, at_any_time: bool) -> _Found:
+def _searched(model: AdversaryModel, steps: tuple[Step, ...], *, at_any_time: bool) -> _Searched:
     assert model.start is not None
     search = _Search(model=model)
     reached, ends = search.settled({model.start})
@@ -192,7 +229,7 @@ def _searched(model: AdversaryModel, steps: tuple[Step, ...], *, at_any_time: bo
     for state in ends:
         certain &= lost(state)
     led = [state.controller.leader != NOBODY for state in ends]
-    return _Found(
+    return _Searched(
         may_lose=search.lost,
         loses=certain,
         disks=tuple(

@@ -6,7 +6,7 @@ Replicas are numbered in assignment order there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -238,6 +238,11 @@ class Situation:
     def _set(self, log: ReplicaLog) -> int:
         return sum(1 << record_of(one) for one in self._log(log))
 
+    @cached_property
+    def kind(self) -> Kind:
+        key = self.model(), tuple(self.numbers), self.running
+        return _KINDS.setdefault(key, Kind(self))
+
     def model(self, *, writes: int = 0) -> AdversaryModel:
         """Return the model with this state as its start; `writes` more records may be written."""
         if writes not in self._models:
@@ -291,6 +296,16 @@ class Situation:
         ends = tuple(len(self._log(other.log)) for other in self.replicas)
         in_sync = [ends[self.numbers[broker]] for broker in self.isr]
         return follower._replace(isr=self._mask(self.isr), remote=ends, hw=min(in_sync))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Kind:
+    """Situations that differ in their offsets only; `first` is any one. Compared by identity."""
+
+    first: Situation
+
+
+_KINDS: dict[Hashable, Kind] = {}
 
 
 def joined(ranges: Iterable[Offsets]) -> tuple[Offsets, ...]:

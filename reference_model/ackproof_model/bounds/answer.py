@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
-from ackproof_model.adversary.state import Budgets, initial
-from ackproof_model.adversary.successors import lost, successors
+from ackproof_model.adversary.successors import lost
 from ackproof_model.bounds.losing import Minima, Minimum, Question, stored
+from ackproof_model.bounds.story import replay
 from ackproof_model.configuration import Configuration, Profile, Truncation
 from ackproof_model.exposure import Budget, Exposure
 from ackproof_model.prediction.narrative import name
@@ -360,19 +360,10 @@ _SENTENCES = {
 
 def narrate(question: Question, found: Minimum) -> Iterator[str]:
     """Yield a sentence for each step of a loss, and a last one that names the leader without it."""
-    budgets = Budgets(**asdict(found.budget), in_all=int(found.budget.total))
-    model = question.model(budgets=budgets)
-    states = {initial(model)}
+    *_, last = (state for _, state in replay(question, found))
     for step in found.steps:
-        states = {  # several steps may have one label
-            after
-            for state in states
-            for label, after in successors(model, state)
-            if " ".join(map(str, label)) == step
-        }
         acked = question.acks == "1" and step.startswith("write")  # with the append
         yield sentence(step).removesuffix(".") + (", and acks it." if acked else ".")
-    last = next(state for state in states if lost(state))
     records = " and ".join(f"record {one + 1}" for one in members(lost(last)))
     yield f"{name(last.controller.leader)} leads without {records}, which was acked: it is lost."
 

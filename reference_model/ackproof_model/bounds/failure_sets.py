@@ -11,7 +11,7 @@ import math
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import combinations, combinations_with_replacement
+from itertools import combinations_with_replacement
 
 from ackproof_model.bounds.answer import keeps_everything
 from ackproof_model.bounds.losing import Minimum, Question, minima
@@ -88,18 +88,21 @@ class FailureSets:
 
     def keeps(self, failures: Failures) -> bool:
         """Whether it is known that these failures lose nothing."""
-        return any(_contains(larger, failures) for larger in self.survived)
+        return any(
+            all(larger.count(one) >= failures.count(one) for one in failures)
+            for larger in self.survived
+        )
 
 
 @cache
 def failure_sets(exposed: Exposed) -> FailureSets:
     """Return the answer for all sets of up to three failures, and for the loss of all logs."""
-    losing: list[Loss] = []
+    losing: dict[Failures, Loss] = {}
     safe: list[Failures] = []
-    undecided: list[Failures] = []
+    undecided: dict[Failures, None] = {}
     logs = {one.failures: one for one in _all_logs(exposed)}
     for failures in dict.fromkeys((*_sets_of(exposed), *logs)):
-        if any(_contains(failures, one.failures) for one in losing):
+        if not losing.keys().isdisjoint(_parts(failures)):
             continue
         verdict = (
             _loss(exposed, failures)
@@ -108,13 +111,13 @@ def failure_sets(exposed: Exposed) -> FailureSets:
             or _excluded(exposed, failures)
         )
         if isinstance(verdict, Loss):
-            losing.append(verdict)
+            losing[failures] = verdict
         elif verdict:
             safe.append(failures)
-        elif not any(_contains(failures, one) for one in undecided):
-            undecided.append(failures)
+        elif undecided.keys().isdisjoint(_parts(failures)):
+            undecided[failures] = None
     return FailureSets(
-        losing=tuple(losing), survived=tuple(_largest(safe)), undecided=tuple(undecided)
+        losing=tuple(losing.values()), survived=tuple(_largest(safe)), undecided=tuple(undecided)
     )
 
 
@@ -134,12 +137,7 @@ def _sets(replicas: int, *, racks: bool) -> tuple[Failures, ...]:
 
 def _largest(safe: Collection[Failures]) -> Iterator[Failures]:
     """Yield the sets that are in no larger one."""
-    inside = {
-        smaller
-        for failures in safe
-        for number in range(1, len(failures))
-        for smaller in combinations(failures, number)
-    }
+    inside = {part for failures in safe for part in _parts(failures) if part != failures}
     return (failures for failures in safe if failures not in inside)
 
 
@@ -151,23 +149,30 @@ def _sets_of(exposed: Exposed) -> tuple[Failures, ...]:
     return _sets(exposed.question.replicas, racks=exposed.racks > 0)
 
 
-def _contains(failures: Failures, others: Failures) -> bool:
-    return all(failures.count(one) >= others.count(one) for one in others)
+@cache
+def _parts(failures: Failures) -> frozenset[Failures]:
+    """Return all sets of failures within a set, itself included."""
+    smaller = {failures[:at] + failures[at + 1 :] for at in range(len(failures))}
+    return frozenset([failures]).union(*map(_parts, smaller))
 
 
 def budget(exposed: Exposed, failures: Iterable[str]) -> Budget:
     """Return the perturbations of these failures; controllers that are gone add none."""
-    chosen = list(failures)
-    power = chosen.count(POWER_LOSS) + chosen.count(RACK) * in_a_rack(exposed)
-    lost = chosen.count(DISK_REPLACED)
-    kept = power if exposed.flushed else 0
+    lag, in_rack = exposed.question.lag, in_a_rack(exposed)
+    return _budget(tuple(failures), lag=lag, in_rack=in_rack, flushed=exposed.flushed)
+
+
+@cache
+def _budget(failures: Failures, *, lag: float, in_rack: int, flushed: bool) -> Budget:
+    power = failures.count(POWER_LOSS) + failures.count(RACK) * in_rack
+    kept = power if flushed else 0
     return Budget(
-        kills=chosen.count(CRASH) + kept,
-        power_losses=power - kept + lost,
-        clean_stops=chosen.count(CLEAN_RESTART),
-        shrinks=exposed.question.lag * chosen.count(LAG) if LAG in chosen else 0,
-        fencings=chosen.count(LOST_SESSION),
-        leader_moves=chosen.count(LEADER_MOVE),
+        kills=failures.count(CRASH) + kept,
+        power_losses=power - kept + failures.count(DISK_REPLACED),
+        clean_stops=failures.count(CLEAN_RESTART),
+        shrinks=lag * failures.count(LAG) if LAG in failures else 0,
+        fencings=failures.count(LOST_SESSION),
+        leader_moves=failures.count(LEADER_MOVE),
     )
 
 
@@ -208,7 +213,7 @@ def _excluded(exposed: Exposed, failures: Failures) -> bool:
         return bool(keeps_everything(exposed.question, asked.plus(Budget(fencings=math.inf))))
     if DISK_REPLACED in failures and len(failures) > 1 and _forgets_eligible(exposed.question):
         return False
-    if not any(replace(asked, shrinks=0).counts()):
+    if asked == Budget(shrinks=asked.shrinks):
         return True  # no leader is deposed, and no log is truncated
     known = minima(exposed.question)
     return bool((known and known.excludes(asked)) or keeps_everything(exposed.question, asked))

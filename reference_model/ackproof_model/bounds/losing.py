@@ -110,8 +110,9 @@ class Minimum:
 class Minima:
     """The results for one question.
 
-    searched: budgets of up to this many perturbations lose nothing, unless they allow one of
-    `losing`. safe: larger budgets that lose nothing. states: the number of searched states.
+    losing: the shortest first. searched: budgets of up to this many perturbations lose nothing,
+    unless they allow one of `losing`. safe: larger budgets that lose nothing. states: how many were
+    searched.
     """
 
     losing: tuple[Minimum, ...]
@@ -121,8 +122,7 @@ class Minima:
 
     def lost_by(self, budget: Budget) -> Minimum | None:
         """Return the shortest loss that the budget allows."""
-        losses = [one for one in self.losing if one.budget.within(budget)]
-        return min(losses, key=lambda one: len(one.steps), default=None)
+        return next((one for one in self.losing if one.budget.within(budget)), None)
 
     def excludes(self, budget: Budget) -> bool:
         """Whether the search has shown that the budget loses nothing."""
@@ -137,6 +137,16 @@ def stored() -> dict[str, Minima]:
     return {key: _read(result) for key, result in results.items()}
 
 
+_SAME_RULES: dict[object, Question] = {}
+
+
+@cache
+def representative(question: Question) -> Question:
+    """Return the same question for all versions with the same rules, so that it is asked once."""
+    drops = question.elr and Profile.of(question.kafka_version).directory_drops_elr
+    return _SAME_RULES.setdefault((question.key, drops), question)
+
+
 @cache
 def minima(question: Question) -> Minima | None:
     """Return the stored results for a question; None if it was not searched."""
@@ -147,10 +157,9 @@ def _read(result: dict[str, object]) -> Minima:
     losing, safe = result["losing"], result.get("safe", [])
     assert isinstance(losing, list)
     assert isinstance(safe, list)
+    ways = [Minimum(budget=Budget(**one["budget"]), steps=tuple(one["steps"])) for one in losing]
     return Minima(
-        losing=tuple(
-            Minimum(budget=Budget(**one["budget"]), steps=tuple(one["steps"])) for one in losing
-        ),
+        losing=tuple(sorted(ways, key=lambda one: len(one.steps))),
         searched=int(str(result["searched"])),
         states=int(str(result["states"])),
         safe=tuple(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
+from functools import cache
 
 from ackproof_model.adversary.state import Budgets, State, initial
 from ackproof_model.adversary.successors import lost, successors
@@ -41,16 +42,7 @@ class Story:
 
 def replay(question: Question, found: Minimum) -> Iterator[tuple[str, State]]:
     """Yield each step of a loss with the state after it, and first the state in which it begins."""
-    budgets = Budgets(**asdict(found.budget))
-    model = question.model(budgets=budgets)
-    levels: list[dict[State, State | None]] = [{initial(model): None}]
-    for step in found.steps:
-        after: dict[State, State | None] = {}
-        for state in levels[-1]:  # several steps may have one label
-            for label, one in successors(model, state):
-                if " ".join(map(str, label)) == step:
-                    after.setdefault(one, state)
-        levels.append(after)
+    levels = [_states(question, found.steps[:number]) for number in range(len(found.steps) + 1)]
     state = next(state for state in levels[-1] if lost(state))
     way = [state]
     for level in reversed(levels[1:]):
@@ -58,6 +50,27 @@ def replay(question: Question, found: Minimum) -> Iterator[tuple[str, State]]:
         assert before is not None
         way.append(before)
     yield from zip(("", *found.steps), reversed(way), strict=True)
+
+
+#: As much as any stored loss needs.
+_AMPLE = Budgets(
+    kills=7, power_losses=7, clean_stops=7, shrinks=7, fencings=7, leader_moves=7, in_all=7
+)
+
+
+@cache
+def _states(question: Question, steps: tuple[str, ...]) -> dict[State, State | None]:
+    """Return the states to which these steps lead, each with the state before its last step."""
+    model = question.model(budgets=_AMPLE)
+    if not steps:
+        return {initial(model): None}
+    step = steps[-1]
+    after: dict[State, State | None] = {}
+    for state in _states(question, steps[:-1]):  # several steps may have one label
+        for label, one in successors(model, state):
+            if " ".join(map(str, label)) == step:
+                after.setdefault(one, state)
+    return after
 
 
 def story(question: Question, found: Minimum, *, disks: int = 0) -> Story:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import islice
 
 from ackproof_model.adversary.search import AdversaryResult
@@ -162,13 +163,21 @@ def explored(
 def carried_out(model: AdversaryModel, operations: Sequence[Operation]) -> Plan | None:
     """Return the plan of these operations, None if one of them is not possible."""
     model = with_records(model)
-    stages = [_first(model)]
-    for operation in operations:
-        stage = _after(model, stages[-1].plan_state, operation)
-        if stage is None:
-            return None
-        stages.append(stage)
-    return completed(model, stages)
+    stages = reached(model, tuple(operations))
+    return completed(model, stages) if stages else None
+
+
+@cache
+def reached(model: AdversaryModel, operations: tuple[Operation, ...]) -> tuple[Stage, ...] | None:
+    """Return the stage after each of these operations, None if one of them is not possible.
+
+    Schedules with the same beginning carry it out once.
+    """
+    if not operations:
+        return (_first(model),)
+    before = reached(model, operations[:-1])
+    after = _after(model, before[-1].plan_state, operations[-1]) if before else None
+    return (*before, after) if before and after else None
 
 
 def with_clean_stops(plan: Plan) -> Plan | None:

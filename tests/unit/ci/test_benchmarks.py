@@ -60,6 +60,7 @@ def without_checks(spark, run_dir):
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_all_planted_anomalies_are_found_and_the_folder_is_emptied(spark, tmp_path):
     done = CliRunner().invoke(app, [*CHECK, str(tmp_path)])
     assert done.exit_code == 0, done.output

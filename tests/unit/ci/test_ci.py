@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import random
 import re
@@ -70,14 +69,19 @@ def test_the_summary_has_a_row_for_each_run_and_reasons_of_violations() -> None:
     assert "**acks=all, min.insync.replicas=2**: 5 lost, none expected" in said
 
 
-def test_nothing_is_announced_outside_of_github_actions(tmp_path: Path) -> None:
-    summary, stream = tmp_path / "summary.md", io.StringIO()
-    announce(ACKS, [violated(2)], environment={}, to=stream)
-    assert stream.getvalue() == ""
-    asked = {"GITHUB_STEP_SUMMARY": str(summary), "GITHUB_ACTIONS": "true"}
-    announce(ACKS, [violated(2)], environment=asked, to=stream)
-    announce(ACKS, [violated(2)], environment=asked, to=stream)
-    assert stream.getvalue().count("::error") == 2
+def test_nothing_is_announced_outside_of_github_actions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    summary = tmp_path / "summary.md"
+    for name in ("GITHUB_STEP_SUMMARY", "GITHUB_ACTIONS"):
+        monkeypatch.delenv(name, raising=False)
+    announce(ACKS, [violated(2)])
+    assert capsys.readouterr().err == ""
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    announce(ACKS, [violated(2)])
+    announce(ACKS, [violated(2)])
+    assert capsys.readouterr().err.count("::error") == 2
     assert summary.read_text().count("| ❌ |") == 2
 
 

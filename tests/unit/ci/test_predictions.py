@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ackproof.prediction.bounds import exposure
-from ackproof.prediction.predict import partition_of, predict
+from ackproof.prediction.predict import predict
 from ackproof.scenario.loader import load
-from ackproof.scenario.model import Scenario
 from ackproof_faults import registered
 from ackproof_faults.process.kill import Kill
 
@@ -145,50 +141,6 @@ def test_every_fifth_seed_is_one_from_which_records_cannot_escape(tmp_path: Path
     for seed in (65, 225):  # cut and killed; cut and without power
         scenario = load(drawing.draw(seed, drawing.VERSIONS, tmp_path))[0].scenario
         assert predict(scenario).predicted["lost"] == "certain", seed
-
-
-def drawn(main: str, folder: Path) -> Iterator[Scenario]:
-    """Yield the scenarios of 40 seeds with this main fault; '' for those that lose records."""
-    names = sorted(set(registered()) - set(drawing.LEFT_OUT))
-    turns = range(0, 200, 5) if not main else range(names.index(main), 40 * len(names), len(names))
-    for seed in turns:
-        if bool(seed % 5) == bool(main):
-            yield load(drawing.draw(seed, ("3.9.1", "4.3.1"), folder))[0].scenario
-
-
-def test_drawn_reassignments_with_acks_all_lose_nothing_unless_logs_do(tmp_path: Path) -> None:
-    words: Counter[tuple[bool, str]] = Counter()
-    for scenario in drawn("reassign", tmp_path):
-        partition = partition_of(scenario, "orders", 0)
-        found = exposure(scenario, partition)
-        workload = scenario.workload
-        if found.moves == 1 and workload.settings.acks == "all" and workload.transactions is None:
-            keeps = not (found.budget.power_losses or scenario.topic.unclean_leader_election)
-            words[keeps, predict(scenario, max_states=100).predicted["lost"]] += 1
-    assert words.keys() == {(True, "impossible"), (False, "possible")}
-
-
-def test_drawn_rolling_restarts_may_duplicate_what_librdkafka_sends(tmp_path: Path) -> None:
-    words: Counter[tuple[bool, str]] = Counter()
-    for scenario in drawn("rolling_restart", tmp_path):
-        workload = scenario.workload
-        if workload.settings.idempotence and workload.transactions is None:
-            several = scenario.topic.partitions > 1
-            found = predict(scenario, max_states=100)
-            if several or "producer" in found.prediction.reasons["duplicated"]:
-                words[several, found.predicted["duplicated"]] += 1
-    assert words[True, "possible"] > 1
-    assert not words[True, "impossible"]
-
-
-def test_a_drawn_certain_loss_is_possible_with_transactions(tmp_path: Path) -> None:
-    losing = [one for one in drawn("", tmp_path) if one.workload.transactions is not None][:2]
-    assert len(losing) == 2
-    for scenario in losing:
-        assert predict(scenario).predicted["lost"] == "possible"
-        workload = scenario.workload.model_copy(update={"transactions": None})
-        plain = scenario.model_copy(update={"workload": workload})
-        assert predict(plain).predicted["lost"] == "certain"
 
 
 def test_results_are_stored_by_seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

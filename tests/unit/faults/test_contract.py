@@ -186,6 +186,14 @@ def test_a_fault_that_ignores_its_target_has_another_field(name: str) -> None:
             "error",
             "INVALID_RECORD, not NOT_COORDINATOR",
         ),
+        ("link", {}, {"unacked": True}, "api", "no response to Produce with acks: 0"),
+        (
+            "link",
+            {"action": "error", "error": "INVALID_RECORD", "direction": "request"},
+            {"unacked": True},
+            "api",
+            "no response to Produce with acks: 0",
+        ),
         ("skew_clock", {}, {"own_clocks": False}, "fault", "needs adjustable clocks"),
         ("skew_clock", {"target": "active controller"}, {}, "target", "clocks date"),
         ("skew_clock", {"target": 3}, {"controllers": (1,)}, "target", "clocks date"),
@@ -201,6 +209,12 @@ def test_an_impossible_fault_is_a_problem_of_the_scenario(
 @pytest.mark.parametrize("name", ["partition", "isolate", "split", "bridge", "skew_clock", "kill"])
 def test_a_possible_fault_has_no_problems(name: str) -> None:
     assert list(fault(name).problems(SHAPE)) == []
+
+
+@pytest.mark.parametrize("unacked", [False, True])
+def test_requests_without_response_can_be_dropped(unacked: bool) -> None:
+    link = fault("link", direction="request")
+    assert list(link.problems(replace(SHAPE, proxied=("EXTERNAL",), unacked=unacked))) == []
 
 
 @pytest.mark.parametrize(

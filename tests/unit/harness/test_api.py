@@ -206,7 +206,7 @@ def test_a_fault_waits_for_its_conditions_and_counts_the_acks_of_a_ledger() -> N
 
     fault = Kill(target=leader("orders", 0), when=acked(1) & (isr("orders", 0) == 3))
     threading.Timer(0.2, workload).start()
-    with ap.inject(kafka(cluster), fault, ledger=ledger, within_s=10) as guard:
+    with ap.inject(kafka(cluster), fault, ledger=ledger, within_s=60) as guard:
         assert ledger.acked == 1
         assert guard.window.trigger == "1 acked and isr of orders-0 == 3"
 

@@ -17,6 +17,7 @@ from ackproof.judgement.overview.losses import histories, losses_of, read_lost
 from ackproof.judgement.overview.numbers import moment_of
 from ackproof.judgement.overview.safer import safer
 from ackproof.judgement.overview.timelines import Ask, timelines
+from ackproof.prediction.predict import predict
 from ackproof.runs import directory as runs
 from ackproof.runs.overview import (
     MAX_LANES,
@@ -142,7 +143,7 @@ def _collect(evidence: Evidence, verdict: Verdict | None, ask: Ask) -> Overview:
         losses=losses,
         histories=histories(evidence),
         trace=_trace(evidence, scenario) if losses and losses.count else None,
-        safer=safer(scenario, verdict, _predict) if scenario and verdict else None,
+        safer=safer(scenario, verdict, predict) if scenario and verdict else None,
         missing=evidence.missing,
     )
 
@@ -241,11 +242,5 @@ def _trace(evidence: Evidence, scenario: Scenario | None) -> Diagram | None:
     drawn = foreseen.prediction.diagram
     if foreseen.diagram is not None or not drawn or scenario is None:
         return foreseen.diagram
-    record = _predict(scenario)
+    record = predict(scenario)
     return record.diagram if record.prediction.diagram == drawn else None
-
-
-def _predict(scenario: Scenario) -> runs.PredictionRecord:
-    from ackproof.prediction.predict import predict
-
-    return predict(scenario)

@@ -27,7 +27,8 @@ from ackproof.runs.overview import (
 from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.tables import ANOMALIES, LOCATION, LOST_STORIES
 
-_MAX_MARKS = 600
+#: Of a lane.
+_MAX_MARKS = 50
 #: Number of positions that are distinguishable across the width of a plot.
 _DISTINCT = 500
 
@@ -138,18 +139,18 @@ def _loss_lanes(
     return lanes
 
 
-def merge(positions: Numbers, limit: int = _MAX_MARKS // MAX_LANES) -> list[Mark]:
-    """Return at most `limit` marks for sorted positions.
+def merge(positions: Numbers) -> list[Mark]:
+    """Return at most `_MAX_MARKS` marks for sorted positions.
 
     Adjacent positions share a mark. If there are too many marks, they bridge invisible gaps, then
     all but the widest gaps. The count of such a mark is smaller than its width.
     """
     gaps = np.diff(positions)
     splits = np.flatnonzero(gaps > 1)
-    if splits.size >= limit:
+    if splits.size >= _MAX_MARKS:
         splits = np.flatnonzero(gaps > positions[-1] // _DISTINCT)
-    if splits.size >= limit:
-        widest = np.argsort(gaps[splits], kind="stable")[-(limit - 1) :]
+    if splits.size >= _MAX_MARKS:
+        widest = np.argsort(gaps[splits], kind="stable")[-(_MAX_MARKS - 1) :]
         splits = np.sort(splits[widest])
     firsts = np.concatenate(([0], splits + 1))
     lasts = np.concatenate((splits, [positions.size - 1]))
@@ -235,5 +236,4 @@ def _history(row: Mapping[str, Any]) -> History:
             for name in _LISTS
         },
     }
-    shared = {name: row[name] for name in History.model_fields if name not in renamed}
-    return History(**shared, **renamed)
+    return History(**{name: row.get(name) for name in History.model_fields} | renamed)

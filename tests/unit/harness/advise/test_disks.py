@@ -9,18 +9,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 from typer.testing import CliRunner
 
 from ackproof.advise.alternatives import alternatives
 from ackproof.advise.bundle import Evidence, document, read_evidence, write
 from ackproof.advise.dead_cluster import MIN_ISR, UNCLEAN, Settings, dead_cluster, dump_of
 from ackproof.advise.disks import METADATA, NodeDisks, read_disks, sent
-from ackproof.advise.rolling import Restarted
-from ackproof.advise.screen import print_restart
 from ackproof.cli.main import app
 from ackproof.errors import ScenarioError
-from ackproof_model.advice import Ability, Elect, Offsets, Outcome, ReplicaLog, Start, outcome
+from ackproof_model.advice import Ability, Elect, Offsets, ReplicaLog, Start, outcome
 from command_line import captured
 from segment_files import batch
 from support.dead_disks import DUMP, disk, payload
@@ -477,44 +474,6 @@ def test_a_wrong_option_is_refused(nodes, tmp_path, options, message) -> None:
     words += options
     with pytest.raises(ScenarioError, match=message):
         CliRunner().invoke(app, words, catch_exceptions=False)
-
-
-def restarted(*, new: bool, writes: Ability, complete: bool = True) -> Restarted:
-    found = Outcome(
-        may_lose=(),
-        loses=(),
-        loses_new=new,
-        disks=(),
-        leaders=(1,),
-        reads=Ability.YES,
-        writes=writes,
-        complete=complete,
-    )
-    return Restarted(
-        acks="1", isr=(1, 2), min_insync_replicas=1, down=found, whole=found, rule=True
-    )
-
-
-@pytest.mark.parametrize(
-    ("new", "writes", "text"),
-    [
-        (False, Ability.YES, "Broker 2 may be restarted: its 1 partitions keep"),
-        (True, Ability.YES, "may lose acknowledged records"),
-        (True, Ability.YES, "ISR - 1 >= min.insync.replicas says it is safe"),
-        (False, Ability.NO, "cannot be written meanwhile"),
-    ],
-)
-def test_a_restart_has_one_line_of_reason(new, writes, text) -> None:
-    console = Console(record=True, width=200)
-    print_restart(console, 2, [(("orders", 0), restarted(new=new, writes=writes))])
-    assert text in console.export_text()
-
-
-def test_a_restart_that_is_not_decided_is_not_called_a_loss() -> None:
-    console = Console(record=True, width=200)
-    undecided = restarted(new=False, writes=Ability.YES, complete=False)
-    print_restart(console, 2, [(("orders", 0), undecided)])
-    assert "is not decided: too many orders of events" in console.export_text()
 
 
 def test_offsets_are_ranges_in_words() -> None:

@@ -260,7 +260,7 @@ def test_effect_has_its_failures_and_the_twin_has_not(effect, failures, has, has
 
 def test_sets_that_a_defect_loses_are_not_survived_and_their_parts_are():
     lag, crash, move = Failure.LAG, Failure.CRASH, Failure.LEADER_MOVE
-    kept = defects.survived([(crash, crash, lag), (move, move, move)], [(lag, crash)])
+    kept = defects.survived(((crash, crash, lag), (move, move, move)), ((lag, crash),))
     assert set(kept) == {(crash, crash), (lag,), (move, move, move)}
 
 

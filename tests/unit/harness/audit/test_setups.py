@@ -8,6 +8,7 @@ from itertools import product
 
 import pytest
 
+from ackproof.audit.auditing import of_setups
 from ackproof.audit.risks import found_sets
 from ackproof.audit.setup import Setup
 from ackproof.audit.setups import setups, unread
@@ -348,3 +349,20 @@ def test_data_are_answered_beside_the_internal_topics_of_connect() -> None:
     topics = ((internal,), (internal, named))
     of = [[one[0].topic.name for one in setups(own(topics=of))] for of in topics]
     assert of == [["", "connect-configs"], ["connect-configs", "orders"]]
+
+
+@pytest.mark.parametrize("transactional", [False, True])
+def test_setups_that_share_answers_have_the_same_ones_alone(transactional: bool) -> None:
+    values = {"transactional.id": "t"} if transactional else {"retries": "3"}
+    config = own(
+        kafka=None,
+        mode=None,
+        topics=(Topic(name="orders"),),
+        producers=(producer(values, library="", version=""),),
+        consumers=(producer({"auto.offset.reset": "earliest"}),),
+        racks={str(rack): Given(f"r{rack}", "c:1") for rack in range(2)},
+        defaults_hold=False,
+    )
+    [group] = setups(config)
+    for setup, together in list(zip(group, of_setups(group), strict=True))[::11]:
+        assert of_setups([setup]) == (together,)

@@ -20,9 +20,8 @@ from waiting import until
 pytestmark = pytest.mark.spark
 
 
-@pytest.mark.parametrize(
-    "number", [pytest.param(signal.SIGTERM, marks=pytest.mark.slow), signal.SIGINT]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_while_spark_compares_ends_in_one_line(tmp_path: Path, number: int) -> None:
     log = [f"0@{n}: 0/{n}" for n in range(50)]
     sends = [f"0/{n} to 0: acked at {n}" for n in range(50)]

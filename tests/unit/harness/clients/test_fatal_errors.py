@@ -19,7 +19,7 @@ from ackproof.ledger import transaction_log
 from support.client_specs import producer_spec
 from unit.harness.clients.mock_cluster import END_TXN, mock_cluster
 
-WITHIN = 30.0
+WITHIN = 120.0
 
 
 def spec(folder: Path, bootstrap: str, may_stop_for: tuple[str, ...] = ()) -> ProducerSpec:

@@ -20,7 +20,7 @@ from support.client_specs import consumer_spec
 from unit.harness.clients.mock_cluster import TXN_OFFSET_COMMIT, mock_cluster
 
 SENDS = 40
-WITHIN = 60.0
+WITHIN = 120.0
 
 
 @pytest.fixture

@@ -49,7 +49,7 @@ def report(cluster: MockCluster, *codes: int) -> tuple[KafkaError | None, float]
             **SETTINGS,
         }
     )
-    producer.list_topics("orders", timeout=10)
+    producer.list_topics("orders", timeout=60)
     cluster.answer_produce(*codes)
     producer.produce(
         "orders",

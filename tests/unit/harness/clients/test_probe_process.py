@@ -25,7 +25,7 @@ from unit.harness.clients.mock_cluster import MockCluster, mock_cluster
 from waiting import until
 
 PARTITIONS = 2
-WITHIN = 30.0
+WITHIN = 120.0
 
 Start = Callable[[], ProbeProcess]
 

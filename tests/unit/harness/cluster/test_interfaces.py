@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import subprocess
 from concurrent.futures import Future
 from itertools import count
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,13 +18,15 @@ from requests import ConnectionError as EngineConnectionError
 from ackproof.cluster.attached import AttachedCluster
 from ackproof.cluster.booted import KafkaCluster
 from ackproof.cluster.fault_errors import raises_fault_errors, refusals
+from ackproof.cluster.interfaces import BrokerVolumes
 from ackproof.cluster.topology import arrange
 from ackproof.errors import ClusterError
 from ackproof.scenario.attach import AttachSpec
 from ackproof.scenario.cluster import ClusterSpec
 from ackproof.scenario.topics import TopicSpec
 from ackproof_faults.evidence import FaultError
-from ackproof_faults.interfaces.cluster import INTERFACES
+from ackproof_faults.interfaces.cluster import INTERFACES, CommandResult
+from segment_files import batch
 
 
 def cluster(*, clock: bytes = b"", proxy: object = None) -> KafkaCluster:
@@ -175,3 +180,41 @@ def test_a_recreated_topic_has_its_new_settings(
         client.value = value
         kafka.create_topics({"orders": TopicSpec()})
         assert kafka.interfaces.operations.known_setting("orders", "flush.messages") == value
+
+
+def test_the_end_of_a_log_is_read_from_its_last_known_batch(tmp_path: Path) -> None:
+    read: list[int] = []
+
+    class OnThisMachine(BrokerVolumes):
+        def log_directories(self, broker: int) -> list[str]:
+            return [str(tmp_path)]
+
+        def run(self, broker: int, script: str) -> CommandResult:
+            shell = ["bash", "-c", script]
+            done = subprocess.run(shell, capture_output=True, text=True, check=False)
+            read.append(len(base64.b64decode(done.stdout.rpartition("\n")[2])))
+            return CommandResult(exit_status=done.returncode, output=done.stdout)
+
+    nothing: Any = None
+    volumes = OnThisMachine(nothing)
+    assert volumes.log_end(1, "orders", 0) is None
+    folder = tmp_path / "orders-0"
+    folder.mkdir()
+    first, second = folder / f"{0:020}.log", folder / f"{7:020}.log"
+    long, short = batch(0, count=3, payload=b"x" * 1000), batch(3, count=2)
+
+    def end(log: Path, content: bytes) -> tuple[int | None, list[int]]:
+        log.write_bytes(content)
+        read.clear()
+        return volumes.log_end(1, "orders", 0), list(read)
+
+    assert end(first, b"") == (0, [0])
+    assert end(first, long + short) == (5, [len(long + short)])
+    assert end(first, long + short) == (5, [len(short)])
+    assert end(first, long + short + batch(5) + b"torn") == (6, [len(short + batch(5)) + 4])
+    # The copy is truncated, and replicates other records from another leader.
+    assert end(first, long) == (3, [0, len(long)])
+    assert end(first, long + short) == (5, [len(long + short)])
+    other = batch(0, count=9, payload=b"y" * 1000) + batch(9, epoch=1)
+    assert end(first, other) == (10, [len(other) - len(long), len(other)])
+    assert end(second, b"") == (7, [0])

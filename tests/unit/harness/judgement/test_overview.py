@@ -161,7 +161,7 @@ def test_only_adjacent_positions_share_a_mark(positions, marks):
 
 def test_marks_are_bounded_and_lose_no_record():
     positions = np.cumsum(np.random.default_rng(1).integers(1, 1000, 5000))
-    marks = merge(positions, 50)
+    marks = merge(positions)
     assert len(marks) <= 50
     assert sum(mark.count for mark in marks) == 5000
     assert (marks[0].first, marks[-1].last) == (positions[0], positions[-1])

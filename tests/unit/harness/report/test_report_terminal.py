@@ -73,7 +73,7 @@ def test_unobserved_data_is_listed_below_the_table(acks_1, acks_all):
         directory=acks_all.directory,
     )
     lines = compared(acks_1, stalled).splitlines()
-    assert f"{wording.name(acks_all.verdict)}: Not observed: ack latency" in lines
+    assert f"{acks_all.verdict.name}: Not observed: ack latency" in lines
     assert sum("Not observed" in line for line in lines) == 1
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import nullcontext
 from pathlib import Path
 
 import jsonschema
@@ -245,6 +246,29 @@ def test_a_link_fault_needs_a_proxied_listener(
         f"faults:\n  - {{fault: link, direction: response, action: hold, {fault}}}\n"
     )
     with pytest.raises(ScenarioError, match=expected):
+        load(path)
+
+
+@pytest.mark.parametrize(
+    ("topic", "more", "expected"),
+    [
+        ("assignment: [[1, 2]]", "", r"broker 3 need not have .* orders-0 \(they are on \[1, 2\]"),
+        ("replication_factor: 2", "", r"Kafka chooses the brokers\): set topics.orders.assignment"),
+        ("assignment: [[1, 3]]", "", ""),
+        ("replication_factor: 3", "", ""),
+        ("assignment: [[1, 2]]", ", {fault: reassign, topic: orders, to: [1, 3]}", ""),
+    ],
+)
+def test_the_lag_of_a_broker_without_a_replica_is_refused(
+    topic: str, more: str, expected: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "lag.yaml"
+    path.write_text(
+        f"version: 1\nname: lag\ntopics: {{orders: {{{topic}}}}}\n"
+        "workload: {topic: orders, settings: {acks: all, enable.idempotence: true}}\n"
+        f"faults: [{{fault: kill, target: 1, when: lag of broker 3 on orders-0 == 0}}{more}]\n"
+    )
+    with pytest.raises(ScenarioError, match=expected) if expected else nullcontext():
         load(path)
 
 

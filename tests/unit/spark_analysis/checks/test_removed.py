@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks.comparison import Comparison, compare
 from ackproof_spark.matching.row_groups import Sizing
-from spark_histories import parse, write_run
+from spark_histories import anomalies_of, parse, write_run
 
 pytestmark = pytest.mark.spark
 
@@ -20,9 +18,12 @@ SIZINGS = [Sizing(), Sizing(few=0)]
 TEN = {"t": 10}
 
 
+def timed(sends: list[str]) -> list[str]:
+    return [f"{line} [{at}-{at}.5]" for at, line in enumerate(sends)]
+
+
 def compared(spark, folder, sends, log, *ends, keys=None, sizing=SIZINGS[0]) -> Comparison:
-    times = (line if "[" in line else f"{line} [{at}-{at}.5]" for at, line in enumerate(sends))
-    write_run(folder, {"t": parse({"sends": list(times), "log": log, "ends": ends})})
+    write_run(folder, {"t": parse({"sends": timed(sends), "log": log, "ends": ends})})
     return compare(spark, folder, keys=keys, count_removed=True, sizing=sizing)
 
 
@@ -34,40 +35,46 @@ SENDS = [f"1/{n} to 0: acked at {n}" for n in range(30)]
 NEWEST = [f"0@{n}: 1/{n}" for n in range(20, 30)]
 
 
-#: Sends, log, ends, keys, and the numbers of lost, unseen and removed sends.
-CASES: dict[str, tuple[list[str], list[str], list[str], dict[str, int] | None, Any]] = {
-    "replaced by a later one of its key": (SENDS, NEWEST, ["0: 0-30"], TEN, (0, 0, 20)),
-    "not compacted": (SENDS, NEWEST, ["0: 0-30"], None, (20, 0, 0)),
-    "before the log's begin": (SENDS, NEWEST[:-1], ["0: 20-30"], None, (1, 0, 20)),
-    "replaced by another producer's": (
+#: By topic: sends, log, ends, the number of keys, the sequences of lost sends, removed sends.
+CASES: dict[str, tuple[list[str], list[str], list[str], int | None, list[int], int]] = {
+    "replaced": (SENDS, NEWEST, ["0: 0-30"], 10, [], 20),
+    "not-compacted": (SENDS, NEWEST, ["0: 0-30"], None, [*range(20)], 0),
+    "before-the-begin": (SENDS, NEWEST[:-1], ["0: 20-30"], 10, [29], 20),
+    "replaced-by-another-producer": (
         ["1/3 to 0: acked at 0", "2/13 to 0: acked at 1"],
         ["0@1: 2/13"],
         ["0: 0-2"],
-        TEN,
-        (0, 0, 1),
+        10,
+        [],
+        1,
     ),
-    "the later record is in another partition": (
+    "the-later-record-is-in-another-partition": (
         ["1/3 to 0: acked at 0", "1/13 to 1: acked at 1", "1/4 to 0: acked at 1"],
         ["1@1: 1/13", "0@1: 1/4"],
         ["0: 0-2", "1: 0-2"],
-        {**TEN, "u": 1},
-        (1, 0, 0),
+        10,
+        [3],
+        0,
     ),
 }
 
 
-@pytest.mark.parametrize(
-    ("name", "sizing"),
-    [
-        *((name, SIZINGS[0]) for name in CASES),
-        ("the later record is in another partition", SIZINGS[1]),
-        *(pytest.param(name, SIZINGS[1], marks=pytest.mark.slow) for name in list(CASES)[:-1]),
-    ],
-)
-def test_removed_records_are_not_lost(spark, tmp_path, name, sizing):
-    sends, log, ends, keys, expected = CASES[name]
-    result = compared(spark, tmp_path, sends, log, *ends, keys=keys, sizing=sizing)
-    assert counted(result) == expected
+@pytest.mark.parametrize("sizing", [SIZINGS[0], pytest.param(SIZINGS[1], marks=pytest.mark.slow)])
+def test_removed_records_are_not_lost(spark, tmp_path, sizing):
+    topics = {
+        topic: parse({"sends": timed(sends), "log": log, "ends": ends})
+        for topic, (sends, log, ends, *_) in CASES.items()
+    }
+    write_run(tmp_path, topics)
+    keys = {topic: case[3] for topic, case in CASES.items() if case[3] is not None}
+    result = compare(spark, tmp_path, keys=keys, count_removed=True, sizing=sizing)
+    lost = {
+        topic: sorted(row["sequence"] for row in anomalies_of(tmp_path) if row["topic"] == topic)
+        for topic in CASES
+    }
+    assert lost == {topic: case[4] for topic, case in CASES.items()}
+    removed = sum(case[5] for case in CASES.values())
+    assert counted(result) == (sum(map(len, lost.values())), 0, removed)
 
 
 @pytest.mark.parametrize("sizing", SIZINGS)

@@ -21,7 +21,7 @@ PARTITIONS = 4
 @pytest.fixture(scope="module")
 def bootstrap() -> Iterator[str]:
     cluster = Producer({"test.mock.num.brokers": 3, "bootstrap.servers": "mock"})
-    yield ",".join(str(b).split("/")[0] for b in cluster.list_topics(timeout=10).brokers.values())
+    yield ",".join(str(b).split("/")[0] for b in cluster.list_topics(timeout=60).brokers.values())
     del cluster
 
 

@@ -34,23 +34,27 @@ RAW = (
 
 #: Identity, acked offset and outcome.
 Send = tuple[str, int | None, str]
+#: Offset and identity.
+Log = Sequence[tuple[int, str]]
 
 
 def sha(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def application(spark: SparkSession, sends: Sequence[Send], kind: str) -> Application:
-    """Sends to t-0; the sequence is the position."""
-    common = {"schema_version": SCHEMA_VERSION, "run_id": "r", "producer": 0}
+def application(spark: SparkSession, cases: Sequence[Sequence[Send]], kind: str) -> Application:
+    """The sends of each case go to a partition by a producer of its own."""
+    common = {"schema_version": SCHEMA_VERSION, "run_id": "r"}
+    rows = [
+        ({**common, "producer": case, "sequence": n}, case, *send)
+        for case, sends in enumerate(cases)
+        for n, send in enumerate(sends)
+    ]
     ledger = [
-        {**common, "sequence": n, "topic": "t", "partition": 0, "outcome": outcome, "offset": at}
-        for n, (_, at, outcome) in enumerate(sends)
+        {**name, "topic": "t", "partition": partition, "outcome": outcome, "offset": at}
+        for name, partition, _, at, outcome in rows
     ]
-    identities = [
-        {**common, "sequence": n, "kind": kind, "identity": sha(text)}
-        for n, (text, _, _) in enumerate(sends)
-    ]
+    identities = [{**name, "kind": kind, "identity": sha(text)} for name, _, text, _, _ in rows]
     return Application(
         ledger=spark.createDataFrame(pa.Table.from_pylist(ledger, schema=LEDGER)),
         identities=spark.createDataFrame(pa.Table.from_pylist(identities, schema=IDENTITIES)),
@@ -60,35 +64,38 @@ def application(spark: SparkSession, sends: Sequence[Send], kind: str) -> Applic
 
 def judged(
     spark: SparkSession,
-    sends: Sequence[Send],
-    log: Sequence[tuple[int, str]],
-    *,
+    *cases: tuple[Sequence[Send], Log],
     kind: str = "key",
     end: int = 100,
     proven: bool = True,
-) -> tuple[dict[int, int | None], dict[int, str]]:
+) -> list[tuple[dict[int, int | None], dict[int, str]]]:
     """Return the sequence of the record at each offset, and the undecidable sends' reasons."""
     column = {"key": 5, "digest": 4}.get(kind)
 
-    def row(offset: int, text: str) -> tuple[Any, ...]:
-        fields: list[Any] = ["t", 0, offset, NOW, b"v", None, None]
+    def row(partition: int, offset: int, text: str) -> tuple[Any, ...]:
+        fields: list[Any] = ["t", partition, offset, NOW, b"v", None, None]
         if column is None:
             fields[6] = [("ackproof-id", text.encode())]
         else:
             fields[column] = text.encode()
         return tuple(fields)
 
-    records = spark.createDataFrame([row(*item) for item in log], RAW)
-    app = application(spark, sends, kind)
-    with small_plans(spark, rows=len(log)):
+    items = [row(number, *item) for number, (_, log) in enumerate(cases) for item in log]
+    records = spark.createDataFrame(items, RAW)
+    app = application(spark, [sends for sends, _ in cases], kind)
+    ends = {("t", number): end for number in range(len(cases))}
+    with small_plans(spark, rows=len(items)):
         final = local(named(records, app, run_id="r"))
-        doubtful = undecidable(
-            records, final, app, ends={("t", 0): end}, proven_ends=proven, run_id="r"
+        doubtful = undecidable(records, final, app, ends=ends, proven_ends=proven, run_id="r")
+        found, reasons = final.collect(), doubtful.collect()
+    assert all(row["producer"] in (None, row["partition"]) for row in found)
+    return [
+        (
+            {row["offset"]: row["sequence"] for row in found if row["partition"] == number},
+            {row["sequence"]: row["reason"] for row in reasons if row["producer"] == number},
         )
-        return (
-            {row["offset"]: row["sequence"] for row in final.collect()},
-            {row["sequence"]: row["reason"] for row in doubtful.collect()},
-        )
+        for number in range(len(cases))
+    ]
 
 
 def test_a_kind_lists_its_parts_in_a_fixed_order() -> None:
@@ -105,11 +112,11 @@ BEYOND = "offset 1000000000000 never existed: the log ends at 2"
 
 @pytest.mark.parametrize("kind", ["key", "digest", "id"])
 def test_a_unique_identity_is_recognized_at_any_offset(spark: SparkSession, kind: str) -> None:
-    assert judged(spark, UNIQUE, LOG, kind=kind) == ({0: 0, 1: 1, 2: 0, 3: None}, {})
+    assert judged(spark, (UNIQUE, LOG), kind=kind) == [({0: 0, 1: 1, 2: 0, 3: None}, {})]
 
 
 #: Sends, log, names by offset, and undecidable sends.
-CASES: dict[str, tuple[Sequence[Send], Sequence[tuple[int, str]], Any, Any]] = {
+CASES: dict[str, tuple[Sequence[Send], Log, Any, Any]] = {
     # No record can be send 1's: it is lost.
     "offsets distinguish": (EQUAL, [(0, "a"), (1, "x")], {0: 0, 1: None}, {}),
     "a record of one of two sends": (
@@ -132,21 +139,22 @@ CASES: dict[str, tuple[Sequence[Send], Sequence[tuple[int, str]], Any, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_a_record_gets_no_name_if_two_sends_are_possible(spark: SparkSession, name: str) -> None:
-    sends, log, names, doubtful = CASES[name]
-    assert judged(spark, sends, log, end=2) == (names, doubtful)
+def test_a_record_gets_no_name_if_two_sends_are_possible(spark: SparkSession) -> None:
+    found = judged(spark, *((sends, log) for sends, log, *_ in CASES.values()), end=2)
+    expected = {name: (names, doubtful) for name, (*_, names, doubtful) in CASES.items()}
+    assert dict(zip(CASES, found, strict=True)) == expected
 
 
 def test_acks_that_name_one_offset_are_counted(spark: SparkSession) -> None:
     sends = [("a", 4, "acked"), ("b", 4, "acked"), ("c", 4, "acked"), ("d", 5, "acked")]
-    told = shared_offsets(application(spark, sends, "key"))
+    told = shared_offsets(application(spark, [sends], "key"))
     assert "several name one offset (3 acks, the first at t-0 offset 4): " in told
     unshared = [("a", 4, "acked"), ("b", 5, "acked"), ("c", None, "acked"), ("d", None, "acked")]
-    assert shared_offsets(application(spark, unshared, "key")) == ""
+    assert shared_offsets(application(spark, [unshared], "key")) == ""
 
 
 def test_without_an_end_marker_the_log_may_be_longer(spark: SparkSession) -> None:
     doubtful = {1: "the log may go on after its high watermark, 1"}
-    assert judged(spark, EQUAL, [(0, "x")], end=1, proven=False)[1] == doubtful
-    assert judged(spark, EQUAL, [(0, "x")], end=1)[1] == {}
+    case = EQUAL, [(0, "x")]
+    assert judged(spark, case, end=1, proven=False)[0][1] == doubtful
+    assert judged(spark, case, end=1)[0][1] == {}

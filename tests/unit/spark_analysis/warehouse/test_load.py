@@ -23,7 +23,6 @@ from ackproof_spark.warehouse.warehouse import Warehouse
 from unit.spark_analysis.warehouse.conftest import (
     COMMIT,
     COMPLETE,
-    CONFIGURATIONS,
     FORMATS,
     change_verdict,
     copy,
@@ -102,9 +101,8 @@ def test_every_table_has_the_rows_of_the_runs(loaded, run_dirs):
     assert isinstance(kill["parameters"], dict)
 
 
-def test_runs_of_different_settings_are_different_configurations(loaded, run_dirs):
-    found = loaded.query("SELECT scenario, configuration, kafka_version FROM loss_rates")
-    assert sorted(tuple(row.values()) for row in found) == sorted(CONFIGURATIONS.values())
+@pytest.mark.slow
+def test_runs_of_the_same_settings_are_one_configuration(loaded):
     ids = loaded.query("SELECT count(DISTINCT configuration_id) AS n FROM runs")
     assert ids == [{"n": 5}], "both runs of acks=1 have the same settings"
     linger = loaded.query(
@@ -124,6 +122,7 @@ def test_a_loaded_comparison_fills_trials(loaded, run_dirs, runs_folder):
     assert {path.name for path in rows.with_trials([comparison])} == trials
 
 
+@pytest.mark.slow
 def test_faults_have_the_numbers_of_the_page(loaded, run_dirs):
     run_id = verdict_of(run_dirs["one"]).run_id
     faults = loaded.query(
@@ -212,6 +211,7 @@ def test_a_verdict_of_another_run_than_the_tables_is_refused(tmp_path, run_dirs)
         judged(directory)
 
 
+@pytest.mark.slow
 def test_links_follow_the_address_of_the_published_runs(loaded, run_dirs):
     run_id = run_dirs["one"].name
     link = f"SELECT report FROM runs WHERE run_id = '{run_id}'"
@@ -224,7 +224,7 @@ def test_links_follow_the_address_of_the_published_runs(loaded, run_dirs):
     assert loaded.query(link) == [{"report": (run_dirs["one"] / "report.html").as_uri()}]
 
 
-@pytest.mark.parametrize("tables_in", ["", "losses_tables"])
+@pytest.mark.parametrize("tables_in", [pytest.param("", marks=pytest.mark.slow), "losses_tables"])
 def test_the_catalog_gets_every_table_and_view_with_comments(loaded, run_dirs, tables_in):
     spark = loaded.spark
     names = loaded.register("losses", tables_in)
@@ -262,40 +262,38 @@ def test_the_stored_tables_have_comments(loaded):
         assert comments == expected, table
 
 
+def files(warehouse) -> dict[str, int]:
+    """Return the data files of a warehouse, and when each was written."""
+    root = Path(warehouse.storage.address.removeprefix("file://"))
+    return {str(path): path.stat().st_mtime_ns for path in root.rglob("*.parquet")}
+
+
 def test_loading_again_changes_nothing_until_the_run_changes(warehouse, tmp_path, run_dirs):
+    location = warehouse.storage.address
     directory = copy(run_dirs["one"], tmp_path)
-    other = judged(run_dirs["all"])
-    run_id = directory.name
-    assert load(warehouse, [judged(directory), other]) == dict.fromkeys(
-        (run_id, other.run_id), Loaded.NEW
-    )
-    once, rows = counts(warehouse), stored(warehouse)
+    one, other = judged(directory), judged(run_dirs["all"])
+    assert not all_present(location, [one])
+    assert load(warehouse, [one, other]) == dict.fromkeys((one.run_id, other.run_id), Loaded.NEW)
+    once, written = counts(warehouse), files(warehouse)
     assert once["runs"] == 2
-    assert load(warehouse, [judged(directory)]) == {run_id: Loaded.PRESENT}
-    assert stored(warehouse) == rows
+    assert all_present(location, [one, other])
+    assert not all_present(location, [one], sends=True)
+    assert not all_present(location, [one, judged(run_dirs["two"])])
+    assert load(warehouse, [one]) == {one.run_id: Loaded.PRESENT}
+    assert files(warehouse) == written
+    # What another writer did is unknown.
+    warehouse.storage.write("ackproof/runs/_other", "")
+    assert not all_present(location, [one])
 
     change_verdict(directory, duplicated=7)
-    assert load(warehouse, [judged(directory)]) == {run_id: Loaded.AGAIN}
+    changed = judged(directory)
+    assert not all_present(location, [changed])
+    assert load(warehouse, [changed]) == {one.run_id: Loaded.AGAIN}
+    assert all_present(location, [changed])
     assert counts(warehouse) == once
     assert {name: len(rows) for name, rows in stored(warehouse).items()} == once
     found = warehouse.query("SELECT duplicated FROM runs ORDER BY duplicated")
     assert [row["duplicated"] for row in found] == [0, 7]
-
-
-def test_loading_only_what_is_there_needs_no_spark(warehouse, tmp_path, run_dirs):
-    location = warehouse.storage.address
-    one, two = judged(run_dirs["one"]), judged(run_dirs["all"])
-    assert not all_present(location, [one])
-    load(warehouse, [one])
-    assert all_present(location, [one])
-    assert not all_present(location, [one], sends=True)
-    assert not all_present(location, [one, two])
-    assert not all_present(location, [judged(copy(run_dirs["one"], tmp_path, lost=1))])
-    # What another writer did is unknown.
-    warehouse.storage.write("ackproof/runs/_other", "")
-    assert not all_present(location, [one])
-    load(warehouse, [one])
-    assert all_present(location, [one])
 
 
 @pytest.mark.slow
@@ -390,6 +388,7 @@ def test_a_warehouse_keeps_its_format(spark, warehouse):
         Warehouse.create(spark, warehouse.storage.address, other)
 
 
+@pytest.mark.slow
 def test_pandas_and_duckdb_read_every_parquet_table(loaded):
     if loaded.format is not Format.PARQUET:
         pytest.skip("of Parquet only")

@@ -174,6 +174,7 @@ def test_the_example_queries_are_answered(loaded, run_dirs):
     check(answers, run_dirs)
 
 
+@pytest.mark.slow
 def test_the_panels_and_the_alert_of_grafana_ask_for_columns_that_exist(loaded, run_dirs):
     """Their SQL is that of Trino; it is plain enough for Spark, and for DuckDB."""
     template = Path(__file__).parents[4] / "ci" / "templates" / "grafana"

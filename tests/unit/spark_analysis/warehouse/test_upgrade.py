@@ -76,6 +76,7 @@ def test_a_delta_warehouse_that_spark_4_0_wrote_is_upgraded(spark, tmp_path, run
     assert len(old.query("SELECT * FROM runs")) == 2
 
 
+@pytest.mark.slow
 def test_an_interrupted_upgrade_is_repeated(spark, tmp_path, run_dirs, monkeypatch):
     place = version_4(Format.PARQUET, tmp_path)
     copy = upgrading._copy

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ackproof.cluster.admin import PartitionView
-from ackproof.observation.leader_polling import UNKNOWN, LeaderPoll
+from ackproof.cluster.attached import UNKNOWN, LeaderPoll
 
 PARTITION = ("orders", 0)
 FULL = PartitionView(leader=1, replicas=(1, 2), isr=(1, 2))
