@@ -177,7 +177,7 @@ def dead_cluster(nodes: Mapping[int, NodeDisks], dump: str, settings: Settings) 
             )
         except ValueError as error:
             unknown.append(f"{name}: {error}")
-    unknown += dynamic.of_nodes
+    unknown += [*dynamic.of_nodes, *zookeeper_data.undecided(dump)]
     problems = [problem for node in nodes.values() for problem in node.problems]
     return ClusterState(
         situations=situations,

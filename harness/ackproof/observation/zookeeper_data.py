@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from bisect import bisect
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -30,26 +32,39 @@ from ackproof.observation.zookeeper_log import (
 FOLDER = "version-2"
 #: The first line of the printed form, before the cluster's id.
 TITLE = "ZooKeeper of cluster "
+#: Begins a line of the printed form about what disks cannot tell.
+_UNKNOWN = "unknown: "
 _SNAPSHOT_MAGIC = b"ZKSN"
 #: The last field of a whole snapshot (`FileSnap`, `SnapStream.sealStream`).
 _SEAL = b"\0\0\0\1/"
 _FILE = re.compile(r"(?P<kind>log|snapshot)\.(?P<zxid>[0-9a-f]+)(?P<compressed>\.(gz|snappy))?")
 _CLUSTER = re.compile(r"(?P<root>/?.*)/cluster/id")
-_RELEVANT = re.compile(r"/brokers/(topics|ids)/.*|/config/(topics/.*|brokers/<default>)")
-_SETTINGS = re.compile(r"/config/(topics/(?P<topic>[^/]+)|brokers/<default>)")
+_RELEVANT = re.compile(r"/brokers/(topics|ids)/.*|/config/(topics/.*|brokers/(<default>|\d+))")
+_SETTINGS = re.compile(r"/config/(topics/(?P<topic>[^/]+)|brokers/(<default>|(?P<broker>\d+)))")
 _RESOURCE_TOPIC, _RESOURCE_BROKER = 2, 4  # ConfigResource.Type
 
 
-def read(folders: Iterable[Path]) -> str:
-    """Return the printed log of data directories: of one node or several, with any dataLogDir.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Folder:
+    """The files of a data directory. epoch: the last one that its node took part in, if known.
 
-    Raises ValueError if they are damaged or without logs, or if they have no Kafka cluster or
-    several; OSError.
+    zxids: of the logged writes. partial: how many snapshots are not whole. ensemble: whether its
+    node is one of several.
     """
+
+    snapshots: Mapping[int, bytes]
+    logs: Sequence[bytes]
+    zxids: frozenset[int]
+    epoch: int
+    partial: int
+    ensemble: bool
+
+
+def _folder(folder: Path) -> _Folder:
     snapshots: dict[int, bytes] = {}
     logs: list[bytes] = []
     partial = 0
-    for path in sorted(path for folder in folders for path in (folder / FOLDER).iterdir()):
+    for path in sorted((folder / FOLDER).iterdir()):
         if (match := _FILE.fullmatch(path.name)) is None:
             continue
         if match["compressed"]:
@@ -61,14 +76,100 @@ def read(folders: Iterable[Path]) -> str:
             snapshots[int(match["zxid"], 16)] = content
         else:
             partial += 1  # ZooKeeper does not read it either
-    if not logs:
+    current = folder / FOLDER / "currentEpoch"
+    text = current.read_text(errors="replace").strip() if current.is_file() else ""
+    zxids = _zxids(logs)
+    return _Folder(
+        snapshots=snapshots,
+        logs=logs,
+        zxids=zxids,
+        epoch=max(int(text) if text.isdecimal() else 0, max(zxids, default=0) >> 32),
+        partial=partial,
+        ensemble=(folder / "myid").is_file(),
+    )
+
+
+@damage_as_value_error("the data of ZooKeeper")
+def _zxids(logs: Iterable[bytes]) -> frozenset[int]:
+    return frozenset(transactions(logs))
+
+
+def read(folders: Iterable[Path]) -> str:
+    """Return the printed log of data directories: of one node or several, with any dataLogDir.
+
+    Of several nodes the history of the one counts that ZooKeeper would elect: of the last epoch,
+    and of these the longest (`FastLeaderElection`). What it lacks was never committed, such as the
+    end of the log of a node that was cut off, and that its next leader truncates.
+
+    Raises ValueError if they are damaged or without logs, or if they have no Kafka cluster or
+    several; OSError.
+    """
+    every = [_folder(folder) for folder in folders]
+    nodes = [one for one in every if one.logs]
+    if not nodes:
         raise ValueError(
             "ZooKeeper's data has no transaction log, so that its last changes are missing: name "
             "its dataLogDir, too"
         )
-    if partial and not snapshots:
+    leader = max(nodes, key=lambda one: (one.epoch, max(one.zxids, default=0)))
+    never = _never_committed(every, nodes, leader)
+    snapshots = {
+        at: content
+        for one in every
+        for at, content in one.snapshots.items()
+        if at < min(one.zxids & never, default=at + 1)
+    }
+    if any(one.partial for one in every) and not snapshots:
         raise ValueError("no snapshot of ZooKeeper is whole")
-    return printed(snapshots, logs)
+    text = printed(snapshots, [log for one in nodes for log in one.logs], never)
+    return "\n".join([text, *_undecided(nodes, leader)])
+
+
+def _never_committed(
+    every: Sequence[_Folder], nodes: Sequence[_Folder], leader: _Folder
+) -> frozenset[int]:
+    """Return the logged transactions that the leader's history passed over.
+
+    A gap in its log before a snapshot is none of them: it had received this snapshot instead.
+    """
+    history = sorted(leader.zxids)
+    covering = {at for one in every if one is leader or not one.logs for at in one.snapshots}
+    counts = Counter(at for one in nodes for at in one.zxids)
+    found = set()
+    for one in nodes:
+        for at in one.zxids - leader.zxids:
+            after = bisect(history, at)
+            following = history[after] if after < len(history) else 2**63
+            passed = history[:1] < [at] and (after < len(history) or one.epoch < leader.epoch)
+            gap = any(at <= snapshot < following for snapshot in covering)
+            if passed and not gap and counts[at] <= len(nodes) // 2:
+                found.add(at)
+    return frozenset(found)
+
+
+def _undecided(nodes: Sequence[_Folder], leader: _Folder) -> Iterator[str]:
+    """Yield what disks cannot tell of the history: whether a quorum has its last changes."""
+    if len(nodes) == 1 and leader.ensemble:
+        yield (
+            f"{_UNKNOWN}whether other ZooKeeper nodes have the last changes of the only one that "
+            "is given: name their directories, too"
+        )
+    having = {
+        at: sum(at in one.zxids or at < min(one.zxids, default=0) for one in nodes)
+        for at in leader.zxids
+    }
+    few = [at for at, count in having.items() if count <= len(nodes) // 2]
+    if few:
+        yield (
+            f"{_UNKNOWN}whether ZooKeeper's last {len(few)} changes count, which "
+            f"{having[max(few)]} of {len(nodes)} given nodes have: they do if this node takes "
+            "part in the next election"
+        )
+
+
+def undecided(dump: str) -> list[str]:
+    """Return, in words, what disks cannot tell of the history in a printed log."""
+    return [one.removeprefix(_UNKNOWN) for one in dump.splitlines() if one.startswith(_UNKNOWN)]
 
 
 def cluster_of(dump: str) -> str:
@@ -77,9 +178,14 @@ def cluster_of(dump: str) -> str:
 
 
 @damage_as_value_error("the data of ZooKeeper")
-def printed(snapshots: Mapping[int, bytes], logs: Iterable[bytes]) -> str:
-    """Return the printed log of snapshots, by their zxid, and transaction logs."""
-    every = list(_ordered(snapshots, logs))
+def printed(
+    snapshots: Mapping[int, bytes], logs: Iterable[bytes], never: Collection[int] = ()
+) -> str:
+    """Return the printed log of snapshots, by their zxid, and transaction logs.
+
+    never: the zxids of logged transactions that were never committed.
+    """
+    every = list(_ordered(snapshots, logs, never))
     clusters = {
         match["root"]: json.loads(write.data)["id"]
         for write in every
@@ -102,9 +208,11 @@ def printed(snapshots: Mapping[int, bytes], logs: Iterable[bytes]) -> str:
     return "\n".join([TITLE + cluster, *_printed(with_expiries(relevant))])
 
 
-def _ordered(snapshots: Mapping[int, bytes], logs: Iterable[bytes]) -> Iterator[Write]:
+def _ordered(
+    snapshots: Mapping[int, bytes], logs: Iterable[bytes], never: Collection[int]
+) -> Iterator[Write]:
     """Yield the writes of logs, and at each snapshot those that lead to its content."""
-    by_zxid = transactions(logs)
+    by_zxid = {at: one for at, one in transactions(logs).items() if at not in never}
     known: dict[str, bytes | None] = {}
     begin = min(snapshots, default=0)
     for zxid in sorted({*by_zxid, *snapshots}):
@@ -152,7 +260,7 @@ def snapshot(content: bytes, zxid: int) -> Iterator[Write]:
 def _printed(ordered: Iterable[Write]) -> Iterator[str]:
     replay = Replay()
     ids: dict[str, str] = {}
-    settings: dict[str, Mapping[str, str]] = {}
+    settings: dict[tuple[int, str], Mapping[str, str]] = {}
     for write in ordered:
         lines: list[tuple[str, Mapping[str, Any]]] = []
         if match := TOPIC.fullmatch(write.path):
@@ -162,21 +270,21 @@ def _printed(ordered: Iterable[Write]) -> Iterator[str]:
                 lines.append(("TOPIC_RECORD", {"name": name, "topicId": ids[name]}))
             elif name in ids:
                 lines.append(("REMOVE_TOPIC_RECORD", {"topicId": ids.pop(name)}))
-                settings.pop(name, None)
+                settings.pop((_RESOURCE_TOPIC, name), None)
         elif match := _SETTINGS.fullmatch(write.path):
-            name = match["topic"] or ""
+            kind = _RESOURCE_TOPIC if match["topic"] else _RESOURCE_BROKER
+            resource = kind, match["topic"] or match["broker"] or ""
             now = json.loads(write.data)["config"] if write.data else {}
-            for key in {**settings.get(name, {}), **now}:
-                resource = _RESOURCE_TOPIC if name else _RESOURCE_BROKER
-                of = {"resourceType": resource, "resourceName": name, "name": key}
+            for key in {**settings.get(resource, {}), **now}:
+                of = {"resourceType": resource[0], "resourceName": resource[1], "name": key}
                 lines.append(("CONFIG_RECORD", {**of, "value": now.get(key)}))
-            settings[name] = now
+            settings[resource] = now
         states = replay.states(write)
         lines += [_line(one) for one in states if getattr(one, "state", "") != "registered"]
-        for kind, data in lines:
+        for record, data in lines:
             milliseconds = int(write.at.timestamp() * 1000)
             yield f"baseOffset: {write.zxid} CreateTime: {milliseconds} zxid"
-            yield f"| payload: {json.dumps({'type': kind, 'version': 0, 'data': data})}"
+            yield f"| payload: {json.dumps({'type': record, 'version': 0, 'data': data})}"
 
 
 def _line(state: PartitionState | BrokerState) -> tuple[str, Mapping[str, Any]]:

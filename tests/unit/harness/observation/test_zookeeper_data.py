@@ -63,6 +63,78 @@ def test_the_printed_log_has_partitions_brokers_and_settings(tmp_path: Path) -> 
     assert "secret" not in printed
 
 
+def test_settings_of_one_broker_are_its_own(tmp_path: Path) -> None:
+    own = {"version": 1, "config": {"min.insync.replicas": "3", "ssl.key.password": "x"}}
+    log = TOPIC + CREATED + CLUSTER + transaction(91, *create("/config/brokers/7", own))
+    printed = zookeeper_data.read([data(tmp_path, {1: log})])
+    entries = [one.data for one in metadata_log.records(printed) if one.kind == "CONFIG_RECORD"]
+    assert {(one["resourceType"], one["resourceName"]) for one in entries} == {(4, "7")}
+
+
+def _at(epoch: int, counter: int) -> int:
+    return (epoch << 32) + counter
+
+
+def _history(*changes: tuple[int, int]) -> bytes:
+    """A log of epoch 1 up to counter 9, and changes of the leader: (zxid, leader)."""
+    parts = [TOPIC, CREATED, CLUSTER]
+    for version, (zxid, leader) in enumerate(changes, 1):
+        parts.append(transaction(zxid, *changed(STATE, leads(leader, version, [leader]), version)))
+    return b"".join(parts)
+
+
+#: Node 3 logged a change of epoch 1 that no quorum has.
+COMMON, TAIL, NEXT = (_at(1, 9), 2), (_at(1, 10), 3), (_at(2, 1), 4)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "epochs", "leader"),
+    [
+        ([[COMMON, NEXT], [COMMON, NEXT], [COMMON, TAIL]], [], 4),
+        ([[COMMON], [COMMON], [COMMON, TAIL]], [2, 2, 1], 2),  # nothing is written in epoch 2
+        ([[COMMON], [COMMON, TAIL], [COMMON, TAIL]], [], 3),
+    ],
+)
+def test_the_quorum_truncates_the_tail_of_a_node(tmp_path: Path, nodes, epochs, leader) -> None:
+    folders = [data(tmp_path / f"{n}", {1: _history(*one)}) for n, one in enumerate(nodes)]
+    for folder, epoch in zip(folders, epochs, strict=False):
+        (folder / "version-2" / "currentEpoch").write_text(f"{epoch}\n")
+    for order in (folders, folders[::-1]):
+        printed = zookeeper_data.read(order)
+        leaders = [one.leader for one in metadata_log.parse(printed).partitions]
+        assert leaders[-1] == leader
+        assert (3 in leaders) == (leader == 3)
+        assert zookeeper_data.undecided(printed) == []
+
+
+def test_what_the_leader_received_as_a_snapshot_was_not_truncated(tmp_path: Path) -> None:
+    late = transaction(_at(2, 3), *changed(STATE, leads(5, 3, [5]), 3))
+    last = transaction(_at(2, 4), *changed(STATE, leads(6, 4, [6]), 4))
+    ahead = data(tmp_path / "1", {1: _history(COMMON, NEXT, (_at(2, 2), 7)) + late})
+    state = {"/cluster/id": {"id": "c"}, "/brokers/topics/t": {"partitions": {"0": [1, 2]}}}
+    content = snapshot({**state, STATE: leads(7, 2, [7])})
+    gap = data(tmp_path / "2", {1: _history(COMMON), _at(2, 3): late + last}, {_at(2, 2): content})
+    found = metadata_log.parse(zookeeper_data.read([ahead, gap]))
+    leaders = [one.leader for one in found.partitions]
+    assert leaders == [1, 2, 4, 7, 5, 6]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "myid", "text"),
+    [
+        ([[COMMON]], True, "whether other ZooKeeper nodes have the last changes"),
+        ([[COMMON]], False, ""),
+        ([[COMMON, TAIL], [COMMON], [COMMON]], True, "last 1 changes count, which 1 of 3 given"),
+    ],
+)
+def test_a_tail_that_no_quorum_is_known_to_have_is_named(tmp_path: Path, nodes, myid, text) -> None:
+    folders = [data(tmp_path / f"{n}", {1: _history(*one)}) for n, one in enumerate(nodes)]
+    for folder in folders if myid else []:
+        (folder / "myid").write_text("1\n")
+    found = zookeeper_data.undecided(zookeeper_data.read(folders))
+    assert [text in one for one in found] == ([True] if text else [])
+
+
 def test_a_deleted_topic_has_no_state(tmp_path: Path) -> None:
     gone = transaction(3, *deleted(STATE)) + transaction(4, *deleted("/brokers/topics/t"))
     assert latest(data(tmp_path, {1: TOPIC + CREATED + CLUSTER})) == [(1, 0, (1, 2))]

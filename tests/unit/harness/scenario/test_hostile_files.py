@@ -46,7 +46,7 @@ def test_the_scenario_itself_is_legal(tmp_path: Path) -> None:
     ("setting", "expected"),
     [
         ("plugin.library.paths: /tmp/any.so", "plugin.library.paths loads code into the client"),
-        ("ssl.engine.location: /tmp/any.so", "ssl.engine.location loads code into the client"),
+        ("security.protocol: ssl, ssl.engine.location: /tmp/any.so", "ssl.engine.location loads"),
         ("ssl.engine.id: any", "ssl.engine.id loads code into the client"),
         ("ssl_engine_callback_data: any", "loads code into the client"),
         ("security.protocol: ssl, ssl.providers: /tmp/any.so", "ssl.providers loads code"),
@@ -65,25 +65,8 @@ def test_the_scenario_itself_is_legal(tmp_path: Path) -> None:
         ("delivery.report.only.error: true", "keeps acks from being reported"),
     ],
 )
-def test_settings_that_run_code_or_hide_acks_are_refused(
-    tmp_path: Path, of: str, setting: str, expected: str
-) -> None:
-    assert expected in refusal(tmp_path, SCENARIO.replace(of, setting))
-
-
-@pytest.mark.parametrize("of", ["PRODUCER", "CONSUMER"])
-@pytest.mark.parametrize(
-    "setting",
-    [
-        "security.protocol: ssl, ssl.engine.location: /tmp/any.so",
-        "security.protocol: ssl, ssl.providers: /tmp/any.so",
-        "plugin.library.paths: /tmp/any.so",
-        "security.protocol: sasl_ssl, sasl.mechanisms: OAUTHBEARER, sasl.oauthbearer.method: oidc",
-        "internal.termination.signal: 9",
-    ],
-)
-def test_no_client_is_made_with_settings_that_act_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, of: str, setting: str
+def test_settings_that_run_code_or_hide_acks_reach_no_client(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, of: str, setting: str, expected: str
 ) -> None:
     made: list[dict[str, object]] = []
 
@@ -96,7 +79,7 @@ def test_no_client_is_made_with_settings_that_act_at_once(
 
     monkeypatch.setattr("confluent_kafka.Producer", Client)
     monkeypatch.setattr("confluent_kafka.Consumer", Client)
-    refusal(tmp_path, SCENARIO.replace(of, setting))
+    assert expected in refusal(tmp_path, SCENARIO.replace(of, setting))
     names = {part.partition(":")[0] for part in setting.split(", ")}
     assert made
     assert not any(names & settings.keys() for settings in made)
