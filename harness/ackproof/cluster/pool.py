@@ -2,10 +2,10 @@
 
 A cluster is reused if the next run has the same image, version and `cluster:`, the previous run
 ended without trouble, and its faults leave no trace after they are healed. Before that, its topics
-are deleted, and `renewed` verifies that every node runs, every broker is unfenced, and no packet
-filter or queueing rule is left. A cluster with consumer offsets or transactions is not reused,
-because those internal topics cannot be deleted. Empty internal topics stay: every librdkafka
-consumer makes the brokers create them.
+are deleted, and `renewed` verifies that every node runs, every broker is unfenced, no packet
+filter or queueing rule is left, and no broker remembers the high watermark of a deleted topic. A
+cluster with consumer offsets or transactions is not reused, because those internal topics cannot be
+deleted. Empty internal topics stay: every librdkafka consumer makes the brokers create them.
 
 Broker epochs and producer ids continue, JVMs are warm, and the metadata log and the nodes' logs
 contain the previous run (they are cut at the start of this run). This does not change verdicts. It
@@ -39,6 +39,11 @@ from ackproof_faults.evidence import FaultError
 _STATEFUL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 
 _WITHIN_S = 30.0
+
+#: The high watermarks of a directory's partitions. A broker writes them every 5 s
+#: (`replica.high.watermark.checkpoint.interval.ms`), unless the directory has no partition.
+_CHECKPOINT = "replication-offset-checkpoint"
+_CHECKPOINT_WITHIN_S = 7.0
 
 #: A record of the controllers' log has the time of its batch, which may begin before this run
 #: requests its topics (`controller.quorum.append.linger.ms` is 25).
@@ -216,10 +221,17 @@ def renewed(cluster: KafkaCluster) -> None:
         partitions = cluster.partitions()
         if state := sorted({topic for topic, n in partitions if not _is_empty(cluster, topic, n)}):
             raise ClusterError(f"it has state in the internal topics {', '.join(state)}")
-        cluster.admin.delete_topics(sorted({topic for topic, _ in partitions} - _STATEFUL))
+        deleted = {topic for topic, _ in partitions} - _STATEFUL
+        cluster.admin.delete_topics(sorted(deleted))
         _await(
             lambda: {topic for topic, _ in cluster.partitions()} <= _STATEFUL,
             "topics of the previous run still exist",
+        )
+        # A broker that is killed would take it for that of a new topic of the same name.
+        _await(
+            lambda: not any(deleted & _checkpointed(cluster, broker) for broker in brokers),
+            "a broker remembers the high watermark of a deleted topic",
+            within_s=_CHECKPOINT_WITHIN_S,
         )
         for check in checks:
             check.result()
@@ -227,6 +239,17 @@ def renewed(cluster: KafkaCluster) -> None:
         lambda: all(cluster.brokers_known_to(broker) == set(brokers) for broker in brokers),
         "a broker is fenced",
     )
+
+
+def _checkpointed(cluster: KafkaCluster, broker: int) -> set[str]:
+    """Return the topics whose high watermark a broker reads after an unclean stop."""
+    topics = set()
+    node = cluster.nodes[broker]
+    for directory in node.directories:
+        with contextlib.suppress(ClusterError):  # not written yet
+            lines = node.read_file(f"{directory}/{_CHECKPOINT}").decode().splitlines()
+            topics |= {line.split()[0] for line in lines[2:]}  # after a version and a count
+    return topics
 
 
 def _is_empty(cluster: KafkaCluster, topic: str, partition: int) -> bool:
@@ -243,10 +266,10 @@ def _require_no_rules(cluster: KafkaCluster, broker: int) -> None:
         raise ClusterError(f"broker {broker} has network rules left: {result.output.strip()}")
 
 
-def _await(condition: Callable[[], bool], problem: str) -> None:
+def _await(condition: Callable[[], bool], problem: str, *, within_s: float = _WITHIN_S) -> None:
     wait_for(
         condition,
         bool,
-        within_s=_WITHIN_S,
-        failure=lambda _: ClusterError(f"{problem} after {_WITHIN_S:g} s"),
+        within_s=within_s,
+        failure=lambda _: ClusterError(f"{problem} after {within_s:g} s"),
     )

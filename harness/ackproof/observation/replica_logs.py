@@ -113,7 +113,9 @@ def _take_broker(
     names, logs = list(unread), {}
     run_id = path.parents[1].name
     with pq.ParquetWriter(path, REPLICA_BATCHES) as writer:
-        for directory in node.directories if unread else ():
+        for directory in node.directories:
+            if not unread:  # `find` without a name would print every partition
+                break
             for log in _take_running(unread, directory, node, writer, run_id=run_id, limit=limit):
                 name = f"{log.topic}-{log.partition}"
                 logs[name] = log

@@ -192,7 +192,6 @@ def _flat(step: Any) -> list[Any]:
     return [step, *(found for one in inner for found in _flat(one))]
 
 
-@settings(deadline=None)  # how long a drawing takes is not what is tested
 @given(seed=st.integers(min_value=0, max_value=2**63))
 def test_the_same_seed_gives_the_same_schedule(seed: int) -> None:
     assert drawn(seed, MIXED) == drawn(seed, MIXED)
@@ -220,7 +219,6 @@ def test_turn_does_not_depend_on_when_it_is_sampled() -> None:
     assert len({str(turn) for turn in forwards}) > 1
 
 
-@settings(deadline=None)
 @given(
     seed=st.integers(min_value=0, max_value=2**32),
     share=st.floats(min_value=0, max_value=0.7),
@@ -420,7 +418,7 @@ def test_times_begun_of_each_fault(
 
 
 @given(seed=st.integers(0, 1000))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_times_begun_matches_the_sampled_faults(seed: int) -> None:
     world = World()
     steps = [

@@ -146,3 +146,40 @@ def test_a_reused_cluster_keeps_a_topic_whose_record_shares_a_batch_with_an_earl
             assert lease.reused
             assert lease.cluster.since is not None
             assert lease.cluster.since <= batch_began
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "reusable"),
+    [(None, True), ("__consumer_offsets 0 0", True), ("orders 0 7", False)],
+)
+def test_a_cluster_that_remembers_a_deleted_high_watermark_is_not_renewed(
+    checkpoint: str | None, reusable: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A killed broker would expose records of a new topic `orders` that no follower has."""
+
+    def read_file(path: str) -> bytes:
+        if checkpoint is None or not path.endswith("/replication-offset-checkpoint"):
+            raise ClusterError(f"no file {path}")
+        return f"0\n1\n{checkpoint}\n".encode()
+
+    partitions = [("orders", 0)]
+    node = SimpleNamespace(exit_status=lambda: None, directories=["/data"], read_file=read_file)
+    cluster: Any = SimpleNamespace(
+        broker_ids=lambda: [1],
+        nodes={1: node},
+        partitions=lambda: list(partitions),
+        admin=SimpleNamespace(delete_topics=lambda names: partitions.clear()),
+        interfaces=SimpleNamespace(
+            network=SimpleNamespace(
+                run=lambda broker, rules: SimpleNamespace(exit_status=0, output="")
+            )
+        ),
+        brokers_known_to=lambda broker: {1},
+    )
+    monkeypatch.setattr(module, "_CHECKPOINT_WITHIN_S", 0.0)
+    with (
+        contextlib.nullcontext()
+        if reusable
+        else pytest.raises(ClusterError, match="high watermark")
+    ):
+        module.renewed(cluster)
