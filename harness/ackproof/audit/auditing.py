@@ -239,9 +239,11 @@ def of_setups(setups: Iterable[Setup]) -> tuple[Assumed, ...]:
     known: dict[object, Any] = {}
 
     def once(find: Callable[[Setup], Any], setup: Setup) -> Any:
-        when = tuple(pair for pair in setup.when.items() if pair[0] not in INDEPENDENT_OF[find])
-        acks = "" if ACKS in INDEPENDENT_OF[find] else setup.partition.acks
-        key = (find, when, acks, setup.refusal)
+        ignored = INDEPENDENT_OF[find]
+        when = tuple(pair for pair in setup.when.items() if pair[0] not in ignored)
+        acks = "" if ACKS in ignored else setup.partition.acks
+        waits = _WAITS not in ignored and setup.partition.acks == "all"
+        key = (find, when, acks, waits, setup.refusal)
         if key not in known:
             found = find(setup)
             known[key] = found if isinstance(found, Lost) else tuple(found)
@@ -283,13 +285,15 @@ def _losses(setup: Setup) -> Lost:
 
 _OTHERS = (clients.risks, consumers.risks, availability.risks, removed.risks)
 _RESENDING = (CLIENT, IDEMPOTENCE)
+#: Whether acks is `all`, which may decide where nothing else about acks does.
+_WAITS = "acks=all"
 #: The assumed values on which these answers do not depend.
 INDEPENDENT_OF: Mapping[Callable[[Setup], Any], tuple[str, ...]] = {
     _losses: _RESENDING,
     clients.risks: (MINIMUM, UNCLEAN, RACKS),
-    consumers.risks: (*_RESENDING, ACKS, LIBRARY),
-    availability.risks: (*_RESENDING, RACKS),
-    removed.risks: (*_RESENDING, ACKS, LIBRARY, RACKS, REPLICAS, MINIMUM, UNCLEAN),
+    consumers.risks: (*_RESENDING, ACKS, _WAITS, LIBRARY),
+    availability.risks: (*_RESENDING, ACKS, LIBRARY, RACKS),
+    removed.risks: (*_RESENDING, ACKS, _WAITS, LIBRARY, RACKS, REPLICAS, MINIMUM, UNCLEAN),
 }
 
 

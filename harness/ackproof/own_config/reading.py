@@ -135,7 +135,10 @@ def client_settings(path: Path) -> dict[str, str]:
     name, data = _data(path)
     if isinstance(data, str):
         raise ScenarioError(f"{name}: {data}")
-    return {key: str(value) for key, value in parse(_decoded(data)).items()}
+    try:
+        return {key: str(value) for key, value in parse(_decoded(data)).items()}
+    except RefusalError as error:
+        raise ScenarioError(f"{name}: {error}") from error
 
 
 def read_texts(texts: Mapping[str, bytes], *, kafka: str = "") -> tuple[OwnConfig, ...]:

@@ -424,14 +424,13 @@ def test_data_are_answered_beside_the_internal_topics_of_connect() -> None:
     assert of == [["", "connect-configs"], ["connect-configs", "orders"]]
 
 
-@pytest.mark.parametrize("transactional", [False, True])
-def test_setups_that_share_answers_have_the_same_ones_alone(transactional: bool) -> None:
-    values = {"transactional.id": "t"} if transactional else {"retries": "3"}
+@pytest.mark.parametrize("values", [{"transactional.id": "t"}, {"retries": "3"}, None])
+def test_setups_that_share_answers_have_the_same_ones_alone(values: dict[str, str] | None) -> None:
     config = own(
         kafka=None,
         mode=None,
         topics=(Topic(name="orders"),),
-        producers=(producer(values, library="", version=""),),
+        producers=() if values is None else (producer(values, library="", version=""),),
         consumers=(producer({"auto.offset.reset": "earliest"}),),
         racks={str(rack): Given(f"r{rack}", "c:1") for rack in range(2)},
         defaults_hold=False,
