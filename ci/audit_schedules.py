@@ -94,6 +94,7 @@ class Drawn:
         client = {"acks": self.acks, "enable.idempotence": str(self.idempotence).lower()}
         return OwnConfig(
             kafka=_given(self.kafka),
+            mode=_given("zookeeper" if Profile.of(self.kafka).zookeeper else "kraft"),
             brokers=_given(3),
             controllers=_given(1),
             racks={broker: _given(rack) for broker, rack in racks.items()},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,6 +36,14 @@ LONG = {
     *("test_reuse", "test_inconclusive", "test_pytest_plugin", "test_release"),
     *("test_documentation", "test_consumer_conformance", "test_producer_process"),
 }
+
+
+def pytest_configure() -> None:
+    """Let no test of hypothesis fail for its time, or by chance: `ci/fuzz` draws other examples."""
+    with suppress(ImportError):
+        from hypothesis import settings
+
+        settings.load_profile("ci")
 
 
 @cache

@@ -59,7 +59,7 @@ class Suite:
             if group:
                 consume(lease.cluster.bootstrap_servers, commit=group == "commits")
             if not trouble:
-                lease.allow_reuse()
+                lease.reusable = True
             return lease.reused, str(lease.cluster.nodes[1].container.id)
 
 

@@ -132,9 +132,12 @@ def _add(nodes: dict[int, NodeDisks], folder: Path) -> None:
         node = nodes.setdefault(ZOOKEEPER, NodeDisks(node=ZOOKEEPER, cluster=""))
         node.zookeeper.append(folder)
         return
-    meta = javaproperties.loads((folder / "meta.properties").read_text(encoding="utf-8"))
+    try:
+        meta = javaproperties.loads((folder / "meta.properties").read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ScenarioError(f"{folder / 'meta.properties'} is damaged: {error}") from error
     name, cluster = meta.get("node.id", meta.get("broker.id")), meta.get("cluster.id")
-    if name is None or not name.isdigit() or cluster is None:
+    if name is None or not name.isdecimal() or not cluster:
         raise ScenarioError(f"{folder / 'meta.properties'} has no node.id and cluster.id")
     node = nodes.setdefault(int(name), NodeDisks(node=int(name), cluster=cluster))
     if cluster != node.cluster:
@@ -149,7 +152,11 @@ def _add(nodes: dict[int, NodeDisks], folder: Path) -> None:
         elif (match := _REPLICA.fullmatch(replica.name)) and not _ASIDE.search(replica.name):
             place = match["topic"], int(match["partition"])
             if place in node.logs:
-                node.problems.append(f"{replica}: another directory has this replica, too")
+                raise ScenarioError(
+                    f"node {name} has the replica {replica.name} twice: {folder}, and another of "
+                    "its directories",
+                    hint="Kafka would not start so. Name one copy of each directory of log.dirs.",
+                )
             _add_replica(node, place, replica, watermarks.get(place, 0), begins.get(place, 0))
 
 

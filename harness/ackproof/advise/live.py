@@ -225,7 +225,14 @@ _MAKES = {"redpanda.": "Redpanda", "lkc-": "Confluent Cloud"}
 def ask(bootstrap: str, client: Mapping[str, str]) -> LiveCluster:
     """Return what the cluster reports. Raises ClusterError if no broker answers or refuses it."""
     admin, preflight = Admin(bootstrap, settings=client), Preflight(bootstrap, client)
-    topics = preflight.topics()  # raises the reason if the cluster refuses the client
+    try:
+        topics = preflight.topics()  # raises the reason if the cluster refuses the client
+    except ClusterError as error:
+        raise ClusterError(
+            error.message,
+            hint="Check --from-cluster, and that security.protocol in --client-config is the "
+            "protocol of that listener.",
+        ) from error
     cluster = preflight.cluster_id()
     if make := next((make for start, make in _MAKES.items() if cluster.startswith(start)), ""):
         raise ClusterError(

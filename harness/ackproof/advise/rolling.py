@@ -72,7 +72,9 @@ class Restarted:
             return ""
         if self.leader is None:
             return "already without a leader"
-        return "" if self.before.writes is Ability.YES else "already not writable"
+        if self.before.writes is Ability.YES:
+            return ""
+        return f"already not writable with acks={self.acks}"
 
     @property
     def effects(self) -> list[str]:

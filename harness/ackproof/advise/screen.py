@@ -233,9 +233,11 @@ def print_restart(
         )
     else:
         well = total - len({place for places in unchanged.values() for place in places})
+        which = f"{'its' if well == total else f'{well} of its'} {total} partitions keep every "
+        which += "acknowledged record, and can be written meanwhile"
         console.print(
-            f"Broker {broker} may be restarted: {'its' if well == total else f'{well} of its'} "
-            f"{total} partitions keep every acknowledged record, and can be written meanwhile. "
+            f"Broker {broker} may be restarted: "
+            f"{which if well else f'that makes none of its {total} partitions worse'}. "
             "Only topics that the client may describe are judged.",
             style="green",
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -28,7 +29,17 @@ from ackproof.audit.changes import best, decided_by
 from ackproof.audit.producers import ACKS, CLIENT, IDEMPOTENCE, LIBRARY
 from ackproof.audit.risks import Lost, lost, told
 from ackproof.audit.setup import Setup
-from ackproof.audit.setups import MINIMUM, RACKS, REPLICAS, UNCLEAN, hidden, setups, unread
+from ackproof.audit.setups import (
+    MINIMUM,
+    MODE,
+    RACKS,
+    REPLICAS,
+    UNCLEAN,
+    hidden,
+    setups,
+    unread,
+    writers,
+)
 from ackproof.audit.words import covers
 from ackproof.kafka_versions import other_rules
 from ackproof.own_config.configuration import Given, OwnConfig, Topic
@@ -94,7 +105,7 @@ def _answers(own: OwnConfig, topic: str) -> Iterator[Answer]:
     brokers_own = [one for one in own.topics if hidden(one) and one.name != topic]
     for one in own.topics:
         if one.name == topic if topic else not hidden(one):
-            groups.setdefault(_values(one), []).append(one)
+            groups.setdefault(_values(own, one), []).append(one)
     if topic and not groups:
         yield from map(_answer, setups(own, topic=topic))
     elif not topic and all(one.internal for alike in groups.values() for one in alike):
@@ -115,15 +126,16 @@ def _newer(own: OwnConfig) -> Iterator[str]:
 
 
 def _unread(own: OwnConfig, topic: str) -> Iterable[str]:
-    different = {_values(one): one for one in own.topics if topic in ("", one.name)}
+    different = {_values(own, one): one for one in own.topics if topic in ("", one.name)}
     groups = setups(replace(own, topics=tuple(different.values())))
     return dict.fromkeys(text for group in groups for setup in group for text in unread(setup))
 
 
-def _values(topic: Topic) -> object:
+def _values(own: OwnConfig, topic: Topic) -> object:
     replicas = topic.replication_factor.value if topic.replication_factor else ""
     settings = {key: given.value for key, given in topic.settings.items()}
-    return replicas, tuple(sorted(settings.items()))
+    producers = tuple(one.name if one else "" for one in writers(own, topic))
+    return replicas, tuple(sorted(settings.items())), producers
 
 
 def _renamed(first: Topic, other: Topic) -> dict[str, str]:
@@ -149,7 +161,8 @@ def _of_topic(answer: Answer, name: str, sources: Mapping[str, str]) -> Answer:
 
 
 def _answer(group: Sequence[Setup]) -> Answer:
-    first, answers = group[0], of_setups(group)
+    group, answers = _decisive(group, of_setups(group))
+    first = group[0]
     unstated = dict.fromkeys(key for setup in group for key in setup.when)
     return Answer(
         topic=first.topic.name,
@@ -167,6 +180,31 @@ def _answer(group: Sequence[Setup]) -> Answer:
     )
 
 
+def _decisive(
+    group: Sequence[Setup], answers: tuple[Assumed, ...]
+) -> tuple[Sequence[Setup], tuple[Assumed, ...]]:
+    """Return setups with their answers; one mode only, without its name, if both answer alike."""
+    alike: dict[object, list[Assumed]] = {}
+    for one in answers:
+        alike.setdefault(tuple(_without_mode(one.when).items()), []).append(one)
+    if any(
+        (one.risks, one.survives) != (a.risks, a.survives)
+        for a, *rest in alike.values()
+        for one in rest
+    ):
+        return group, answers
+    first = {id(one) for one, *_ in alike.values()}
+    pairs = [pair for pair in zip(group, answers, strict=True) if id(pair[1]) in first]
+    return (
+        [replace(setup, when=_without_mode(setup.when)) for setup, _ in pairs],
+        tuple(replace(one, when=_without_mode(one.when)) for _, one in pairs),
+    )
+
+
+def _without_mode(when: Mapping[str, str]) -> Mapping[str, str]:
+    return {key: value for key, value in when.items() if key != MODE}
+
+
 def _stated(group: Sequence[Setup]) -> dict[str, Given]:
     """Return the settings that have the same value under every assumption."""
     every = {key: given for setup in group for key, given in setup.settings.items()}
@@ -179,7 +217,7 @@ def _stated(group: Sequence[Setup]) -> dict[str, Given]:
 
 def _source(source: str, setup: Setup) -> str:
     """Return a source without a version of Kafka that nobody states."""
-    if setup.own.kafka is None and source.startswith("default of Kafka"):
+    if setup.own.kafka is None and re.fullmatch(r"default of Kafka [\d.]+", source):
         return "default of Kafka"
     return source
 
@@ -201,9 +239,11 @@ def of_setups(setups: Iterable[Setup]) -> tuple[Assumed, ...]:
     known: dict[object, Any] = {}
 
     def once(find: Callable[[Setup], Any], setup: Setup) -> Any:
-        when = tuple(pair for pair in setup.when.items() if pair[0] not in INDEPENDENT_OF[find])
-        acks = "" if ACKS in INDEPENDENT_OF[find] else setup.partition.acks
-        key = (find, when, acks, setup.refusal)
+        ignored = INDEPENDENT_OF[find]
+        when = tuple(pair for pair in setup.when.items() if pair[0] not in ignored)
+        acks = "" if ACKS in ignored else setup.partition.acks
+        waits = _WAITS not in ignored and setup.partition.acks == "all"
+        key = (find, when, acks, waits, setup.refusal)
         if key not in known:
             found = find(setup)
             known[key] = found if isinstance(found, Lost) else tuple(found)
@@ -245,13 +285,15 @@ def _losses(setup: Setup) -> Lost:
 
 _OTHERS = (clients.risks, consumers.risks, availability.risks, removed.risks)
 _RESENDING = (CLIENT, IDEMPOTENCE)
+#: Whether acks is `all`, which may decide where nothing else about acks does.
+_WAITS = "acks=all"
 #: The assumed values on which these answers do not depend.
 INDEPENDENT_OF: Mapping[Callable[[Setup], Any], tuple[str, ...]] = {
     _losses: _RESENDING,
     clients.risks: (MINIMUM, UNCLEAN, RACKS),
-    consumers.risks: (*_RESENDING, ACKS, LIBRARY),
-    availability.risks: (*_RESENDING, RACKS),
-    removed.risks: (*_RESENDING, ACKS, LIBRARY, RACKS, REPLICAS, MINIMUM, UNCLEAN),
+    consumers.risks: (*_RESENDING, ACKS, _WAITS, LIBRARY),
+    availability.risks: (*_RESENDING, ACKS, LIBRARY, RACKS),
+    removed.risks: (*_RESENDING, ACKS, _WAITS, LIBRARY, RACKS, REPLICAS, MINIMUM, UNCLEAN),
 }
 
 

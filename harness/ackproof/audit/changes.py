@@ -11,7 +11,7 @@ from ackproof.audit.answer import NOT_STATED, Decision, Failures
 from ackproof.audit.producers import ACKS
 from ackproof.audit.risks import exposed, found_sets, question_of
 from ackproof.audit.setup import Setup
-from ackproof.audit.setups import ELR, KAFKA, MINIMUM, REPLICAS, UNCLEAN
+from ackproof.audit.setups import ELR, KAFKA, MINIMUM, MODE, REPLICAS, UNCLEAN
 from ackproof.audit.words import spelled
 from ackproof.own_config.configuration import Given
 from ackproof_model.bounds.answer import never_acked
@@ -127,7 +127,7 @@ def _elr(setup: Setup) -> Iterator[Change]:
         value=_WITH_ELR,
         cost=f"an upgrade{' from ZooKeeper to KRaft' if setup.zookeeper else ''}; {cost}",
         applied=lambda one: replace(
-            _with(one, values={KAFKA: _WITH_ELR}, kafka_version=_NEWEST, elr=None),
+            _with(one, values={KAFKA: _WITH_ELR, MODE: "kraft"}, kafka_version=_NEWEST, elr=None),
             zookeeper=False,
         ),
     )

@@ -22,6 +22,7 @@ REPLICAS = "replication.factor"
 MINIMUM = "min.insync.replicas"
 UNCLEAN = "unclean.leader.election.enable"
 KAFKA = "kafka.version"
+MODE = "kafka.mode"
 ELR = "eligible.leader.replicas.version"
 RACKS = "racks"
 
@@ -60,8 +61,8 @@ _NO_VERSION = (1000,)
 #: The last version whose rules with ZooKeeper are modelled; they did not change afterwards.
 LAST_ZOOKEEPER_RULES = "3.2.3"
 
-_Version = tuple[str, Mapping[str, str]]
-"""A release, and `Setup.when`."""
+_Version = tuple[str, bool, Mapping[str, str]]
+"""A release, whether it runs with ZooKeeper, and `Setup.when`."""
 
 
 def setups(own: OwnConfig, *, topic: str = "") -> Iterator[tuple[Setup, ...]]:
@@ -77,8 +78,17 @@ def setups(own: OwnConfig, *, topic: str = "") -> Iterator[tuple[Setup, ...]]:
     versions = tuple(_versions(own))
     named = bool(topic) or any(not one.internal for one in topics)
     for one in [*([] if named else [ANY_TOPIC]), *topics]:
-        for producer in own.producers or [None]:
+        for producer in writers(own, one):
             yield tuple(_of(own, one, producer, versions))
+
+
+def writers(own: OwnConfig, topic: Topic) -> Sequence[Client | None]:
+    """Return the producers of a topic, None if no file has one.
+
+    Some topics have a producer that writes no other.
+    """
+    only = [one for one in own.producers if one.writes and one.writes == topic.name]
+    return only or [one for one in own.producers if not one.writes] or [None]
 
 
 def hidden(topic: Topic) -> bool:
@@ -90,10 +100,10 @@ def _of(
     own: OwnConfig, topic: Topic, producer: Client | None, versions: Sequence[_Version]
 ) -> Iterator[Setup]:
     flushed = _flushed(own, topic)
-    for (kafka, of_version), factor in product(versions, tuple(_replicas(own, topic))):
+    for (kafka, zookeeper, of_version), factor in product(versions, tuple(_replicas(own, topic))):
         combinations = product(
             tuple(_minima(own, topic, kafka, factor[0])),
-            tuple(_unclean(own, topic, kafka)),
+            tuple(_unclean(own, topic, kafka, zookeeper=zookeeper)),
             tuple(producers(producer, kafka)),
             _racks(own),
         )
@@ -117,6 +127,7 @@ def _of(
                     replicas=factor[0],
                     minimum=minimum[0],
                     unclean=unclean[0] == 1,
+                    zookeeper=zookeeper,
                 ),
                 when={
                     **of_version,
@@ -132,7 +143,7 @@ def _of(
                     MINIMUM: str(minimum[0]),
                     UNCLEAN: unclean[1].value,
                 },
-                zookeeper=_zookeeper(own, kafka),
+                zookeeper=zookeeper,
                 controllers=whole(own.controllers, 0),
                 combined=whole(own.combined, 0) > 0,
                 racks=racks[0],
@@ -150,10 +161,11 @@ def _configuration(
     replicas: int,
     minimum: int,
     unclean: bool,
+    zookeeper: bool,
 ) -> Configuration:
     brokers = whole(own.brokers, 0)
     level = own.broker.get(ELR)
-    session = own.broker.get(_SESSIONS[_zookeeper(own, kafka)])
+    session = own.broker.get(_SESSIONS[zookeeper])
     lag, session_s = _seconds(own.broker.get(_LAG_TIME)), _seconds(session)
     return Configuration(
         kafka_version=kafka,
@@ -181,6 +193,11 @@ def unread(setup: Setup) -> Iterator[str]:
         yield (
             f"{unclean.source}: {UNCLEAN}=true: with KRaft Kafka 3.3 to 3.8 does not read it "
             "(KAFKA-12670); an election requested with kafka-leader-election is unclean as ever"
+        )
+    elif unclean and UNCLEAN in setup.when and UNCLEAN not in topic.settings and unclean.value:
+        yield (
+            f"{unclean.source}: {UNCLEAN}={unclean.value}: with KRaft it is read from the topic, a "
+            "dynamic setting of all brokers or controllers' files, not from brokers' files"
         )
     minimum = own.broker.get(MINIMUM)
     if minimum and whole(minimum, 0) and MINIMUM in setup.when and MINIMUM not in topic.settings:
@@ -256,16 +273,15 @@ def _minima(own: OwnConfig, topic: Topic, kafka: str, replicas: int) -> Iterator
     So a file of a node that is a broker only does not decide, unless a running broker answered.
     """
     default = Given("1", f"default of Kafka {kafka}")
-    roles = own.broker.get("process.roles")
     elr = Profile.of(kafka).elr and not own.in_force and MINIMUM not in topic.settings
-    brokers_only = elr and roles is not None and "controller" not in roles.value
+    brokers_only = elr and _brokers_only(own)
     given = _effective(own, topic, MINIMUM, default, of_controllers=brokers_only)
     number = whole(given, 0)
     if not number:
         for one in _USUAL_MINIMA:
             if one <= replicas:
                 yield one, Given(str(one), ""), {MINIMUM: str(one)}
-    elif number == 1 or own.controller or not brokers_only:
+    elif number == 1 or own.controller or MINIMUM in own.dynamic or not brokers_only:
         yield number, given or default, {}
     else:
         for one in (1, number):
@@ -273,11 +289,18 @@ def _minima(own: OwnConfig, topic: Topic, kafka: str, replicas: int) -> Iterator
             yield one, stated, {MINIMUM: str(one)}
 
 
-def _unclean(own: OwnConfig, topic: Topic, kafka: str) -> Iterator[_Assumed]:
-    """Yield 1 where unclean elections are enabled, else 0. With KRaft controllers' value counts."""
+def _unclean(own: OwnConfig, topic: Topic, kafka: str, *, zookeeper: bool) -> Iterator[_Assumed]:
+    """Yield 1 where unclean elections are enabled, else 0.
+
+    With KRaft the value counts that the controllers have (`ConfigurationControlManager`): without
+    their file, that of nodes which are brokers only does not decide.
+    """
     default = Given(str(Profile.of(kafka).unclean_by_default).lower(), f"default of Kafka {kafka}")
-    kraft = not own.in_force and not _zookeeper(own, kafka)
-    given = _effective(own, topic, UNCLEAN, default, of_controllers=kraft)
+    kraft = not own.in_force and not zookeeper
+    if kraft and _brokers_only(own) and not own.controller:
+        given = topic.settings.get(UNCLEAN) or own.dynamic.get(UNCLEAN)
+    else:
+        given = _effective(own, topic, UNCLEAN, default, of_controllers=kraft)
     if given is None or not given.value:
         for value in ("false", "true"):
             yield value == "true", Given(value, ""), {UNCLEAN: value}
@@ -286,7 +309,29 @@ def _unclean(own: OwnConfig, topic: Topic, kafka: str) -> Iterator[_Assumed]:
         yield value == "true", Given(value, given.source), {}
 
 
+def _brokers_only(own: OwnConfig) -> bool:
+    """Whether the described nodes are brokers without the role of a controller."""
+    roles = own.broker.get("process.roles")
+    return roles is not None and "controller" not in roles.value
+
+
 def _versions(own: OwnConfig) -> Iterator[_Version]:
+    """Yield the versions, each with the modes that it may run in.
+
+    A mode that nobody states is named for all versions, if one of them has both.
+    """
+    versions, mode = [*_releases(own)], _mode(own)
+    both = [_FIRST_KRAFT <= _line(release) < _FIRST_WITHOUT_ZOOKEEPER for release, _ in versions]
+    for (release, when), either in zip(versions, both, strict=True):
+        of_version = Profile.of(release).zookeeper
+        for zookeeper in (False, True) if either else (of_version,):
+            name = "zookeeper" if zookeeper else "kraft"
+            if mode in ("", name) or not either:
+                named = {MODE: name} if any(both) and not mode else {}
+                yield release, mode == "zookeeper" if mode else zookeeper, {**when, **named}
+
+
+def _releases(own: OwnConfig) -> Iterator[tuple[str, Mapping[str, str]]]:
     """Yield the stated version, or one version for each set of rules that is possible."""
     if own.kafka is not None:
         release = own.release
@@ -326,9 +371,3 @@ def _possible(own: OwnConfig) -> Sequence[tuple[str, str, str]]:
 def _line(version: str) -> tuple[int, ...]:
     """Return the first two numbers of a version; no set of rules begins within a line."""
     return tuple(map(int, version.split(".")[:2]))
-
-
-def _zookeeper(own: OwnConfig, kafka: str) -> bool:
-    if mode := _mode(own):
-        return mode == "zookeeper"
-    return Profile.of(kafka).zookeeper

@@ -133,14 +133,15 @@ class _Column:
 
         case: only risks of this known case.
         """
-        having: dict[int, bool] = {}
+        having: set[int] = set()
+        certain: set[int] = set()
         for risk, points in self._risks.get(effect, ()):
             if case in (None, risk.case) and (failures is None or covers(risk.failures, failures)):
-                certain = risk.likelihood == "certain"
-                having |= {at: certain or having.get(at, False) for at in points}
+                having.update(points)
+                certain.update(points if risk.likelihood == "certain" else ())
         if not having:
             return none
-        word = _WORDS[effect][all(having.values())]
+        word = _WORDS[effect][having == certain]
         held = [condition(when) for _, when in self._space.boxes(having)]
         if not all(held):
             return word

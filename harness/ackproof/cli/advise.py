@@ -143,8 +143,8 @@ def restart(
         typer.Option(
             "--fail-on",
             metavar="LEVEL",
-            help="End with 1 if an acknowledged record may be lost (possible), or if that or a "
-            "partition that cannot be written meanwhile (unavailable); none: never.",
+            help="End with 1 if an acknowledged record may be lost (possible), or also if a "
+            "partition can no longer be written or read meanwhile (unavailable); none: never.",
         ),
     ] = "unavailable",
     as_json: Json = False,

@@ -204,6 +204,10 @@ def evidence(
 
     found = read_evidence(paths)
     found.settings |= client_settings(server) if server else {}
+    try:
+        dead_cluster.minimum(found.settings)
+    except ValueError as error:
+        raise ScenarioError(f"{server}: {error}") from error
     for text in logs or ():
         broker, path = _log_of(text)
         found.logs[broker] = [*found.logs.get(broker, ()), *dead_cluster.log_lines(path)]

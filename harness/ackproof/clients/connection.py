@@ -11,6 +11,7 @@ from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
 from ackproof.clients.specs import ConsumerSpec, ProducerSpec
 from ackproof.errors import WorkloadError
+from ackproof.safe_files import replacing
 from ackproof.waiting import last_result
 
 T = TypeVar("T")
@@ -146,9 +147,8 @@ def retry_group_request(request: Callable[[], T]) -> T:
 
 
 def record_in_force(spec: ProducerSpec | ConsumerSpec, **more: str) -> None:
-    partial = spec.in_force.with_suffix(".partial")
-    partial.write_text(json.dumps({"librdkafka": librdkafka_version(), **more}))
-    partial.replace(spec.in_force)
+    with replacing(spec.in_force) as partial:
+        partial.write_text(json.dumps({"librdkafka": librdkafka_version(), **more}))
 
 
 def _is_transient(failure: BaseException) -> bool:

@@ -17,6 +17,7 @@ from ackproof.clients.shared_page import NOT_READY, Progress, State, total
 from ackproof.clients.specs import FENCED, WRITE_TIMEOUT_S, ConsumerSpec, ProducerSpec
 from ackproof.errors import WorkloadError
 from ackproof.ledger import arrow_stream
+from ackproof.safe_files import replacing
 from ackproof.scenario.client import refresh_setting
 from ackproof.scenario.model import Scenario
 from ackproof.waiting import last_result, wait_for
@@ -226,17 +227,10 @@ class ClientSupervisor:
         """Let consumers consume up to the offsets `ends`, then end; return troubles."""
         if not self.consumers:
             return []
-        partial = self._specs.ends.with_suffix(".partial")
-        partial.write_text(
-            json.dumps(
-                {
-                    partition: end
-                    for (topic, partition), end in ends.items()
-                    if topic == self._workload.topic
-                }
-            )
-        )
-        partial.rename(self._specs.ends)
+        topic = self._workload.topic
+        own = {partition: end for (of, partition), end in ends.items() if of == topic}
+        with replacing(self._specs.ends) as partial:
+            partial.write_text(json.dumps(own))
 
         def ended() -> bool:
             self.restart_crashed()

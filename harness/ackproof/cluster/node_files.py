@@ -34,6 +34,7 @@ from ackproof.containers.image_build import template
 from ackproof.containers.images import CLASSPATH, CONFIG_DIR, DATA_DIR, JAVA_OPTIONS, VOLUME_DIR
 from ackproof.errors import ClusterError
 from ackproof.machine import cache_dir, exclusive, silent
+from ackproof.safe_files import replacing
 from ackproof.scenario import topics as internal_topics
 from ackproof.scenario.types import setting_text
 
@@ -352,9 +353,8 @@ def bootstrap_checkpoint(
     with exclusive("bootstrap", silent):
         content = _formatted(client, image, arguments, run_id=run_id)
         path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_suffix(".partial")
-        partial.write_bytes(content)
-        partial.rename(path)
+        with replacing(path) as partial:
+            partial.write_bytes(content)
     return unpacked(content)
 
 

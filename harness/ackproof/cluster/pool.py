@@ -59,16 +59,15 @@ _RULES = "nft list tables | grep -vx 'table ip nat'; tc qdisc show | grep -v ' n
 
 @dataclass(slots=True, kw_only=True)
 class Lease:
-    """A cluster for a run, and its removal. `reused`: a previous run has used it."""
+    """A cluster for a run, and its removal.
+
+    `reused`: a previous run has used it. `reusable`: the run has ended without trouble.
+    """
 
     cluster: KafkaCluster
     removal: contextlib.ExitStack
     reused: bool = False
     reusable: bool = False
-
-    def allow_reuse(self) -> None:
-        """Mark the run as ended without trouble, so that the cluster may be reused."""
-        self.reusable = True
 
 
 class _Kind(NamedTuple):

@@ -107,22 +107,22 @@ class OpenTransactions:
 
         `timeout_s` is the producers' transaction.timeout.ms. Returns troubles.
         """
-        every_s = min(every_s, markers_s)
-        try:
-            wait_for(
-                self._unstable, _none, within_s=markers_s, every_s=every_s, failure=_still_open
-            )
-        except ClusterError:
-            within_s = min(timeout_s + _ABORT_S, _LONGEST_S)
-        else:
-            return []
-        try:
-            wait_for(
-                self._abort_hanging, _none, within_s=within_s, every_s=every_s, failure=_still_open
-            )
-        except ClusterError as error:
-            return [error.message]
-        return []
+        troubles: list[str] = []
+        aborted_s = min(timeout_s + _ABORT_S, _LONGEST_S)
+        for look, within_s in ((self._unstable, markers_s), (self._abort_hanging, aborted_s)):
+            try:
+                wait_for(
+                    look,
+                    lambda left: not left,
+                    within_s=within_s,
+                    every_s=every_s,
+                    failure=_still_open,
+                )
+            except ClusterError as error:
+                troubles = [error.message]
+            else:
+                return []
+        return troubles
 
     def _unstable(self) -> list[TopicPartition]:
         stable = self._cluster.stable_offsets(list(self._ends))
@@ -148,10 +148,6 @@ class OpenTransactions:
             row["aborted_at"] = self._cluster.now()
         self._suspects = listed
         return left
-
-
-def _none(left: Sequence[TopicPartition]) -> bool:
-    return not left
 
 
 def _still_open(left: Sequence[TopicPartition]) -> ClusterError:

@@ -170,7 +170,7 @@ def record(
         except (DockerException, RequestException) as error:
             state.troubles.append(f"the container engine failed: {error}")
         if lease is not None and not state.troubles:
-            lease.allow_reuse()
+            lease.reusable = True
 
 
 def _workload(scenario: Scenario) -> type[ClientSupervisor]:

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import PurePath
 
+from ackproof.own_config.clients import client, clients, streams, under
 from ackproof.own_config.configuration import Client
 from ackproof.own_config.names import is_client, is_known, is_producers
-from ackproof.own_config.parts import Part, RefusalError, Source
-from ackproof.own_config.properties import client, clients, parse, streams, under
+from ackproof.own_config.parts import Part, RefusalError, Source, parse
 from ackproof.own_config.tree import Block, NotYamlError, Text, block, flat
 
 #: Spring Boot's names that are not Kafka's in another spelling (KafkaProperties).

@@ -56,13 +56,14 @@ def combine(
         read=tuple(dict.fromkeys(FileRead(file=file, shape=part.shape) for file, part in parts)),
         refused=tuple(refused),
         kafka=version,
-        since=next((part.since for _, part in parts if part.since), None),
+        since=_since(parts, nodes),
         below=_below(parts, nodes),
         mode=_mode(parts, nodes, version),
         racks=_racks(nodes),
         broker=settings,
         differing=differing,
         controller=_of_controllers(nodes),
+        dynamic=_dynamic(nodes),
         in_force=any(node.rank is Rank.IN_FORCE for node in brokers),
         unread=tuple(unread),
         defaults_hold=not unread and any(node.rank is Rank.STATIC for node in brokers),
@@ -125,8 +126,11 @@ def _settings(
 def _of_controllers(nodes: Sequence[Node]) -> dict[str, Given]:
     """Return the settings of controllers, which read those that are dynamic for all brokers."""
     controllers = [node for node in nodes if "controller" in node.roles]
-    dynamic = [node for node in nodes if node.rank is Rank.DYNAMIC_DEFAULT]
-    return _settings([*controllers, *dynamic], [])[0] if controllers else {}
+    return {**_settings(controllers, [])[0], **_dynamic(nodes)} if controllers else {}
+
+
+def _dynamic(nodes: Sequence[Node]) -> dict[str, Given]:
+    return _settings([node for node in nodes if node.rank is Rank.DYNAMIC_DEFAULT], [])[0]
 
 
 def _matters(key: str) -> bool:
@@ -194,6 +198,17 @@ def _number(text: str) -> int:
     return int(text) if text.isdecimal() else 0
 
 
+def _since(parts: Sequence[tuple[str, Part]], nodes: Iterable[Node]) -> Given | None:
+    """Return the oldest version that the files allow: a broker knows the protocol it is set to."""
+    if since := next((part.since for _, part in parts if part.since), None):
+        return since
+    for node in nodes:
+        given = node.settings.get("inter.broker.protocol.version")
+        if given and (version := re.match(r"\d+\.\d+", given.value)):
+            return Given(version[0], given.source)
+    return None
+
+
 def _below(parts: Sequence[tuple[str, Part]], nodes: Iterable[Node]) -> Given | None:
     if below := next((part.below for _, part in parts if part.below), None):
         return below
@@ -213,6 +228,11 @@ def _mode(
                 return Given(mode_name, node.settings[key].source)
     if version and _number(version.value.split(".")[0]) >= 4:
         return Given("kraft", version.source)
+    for node in nodes:
+        if "controller" in node.roles and (
+            shows := node.count or next(iter(node.settings.values()), None)
+        ):
+            return Given("kraft", shows.source)
     return None
 
 

@@ -56,7 +56,8 @@ class Client:
 
     name: the file, and the name in it if it has several. library: `java` or `librdkafka`; '' if the
     file has only names that both know. settings: by the library's own names. version: of the client
-    library. framework: such as `Spring`, whose rules add to the library's; '' without one.
+    library. framework: such as `Spring`, whose rules add to the library's; '' without one. writes:
+    the only topic that the producer writes, and that no other writes; '' without this limit.
     """
 
     name: str
@@ -64,6 +65,7 @@ class Client:
     settings: Settings = field(default_factory=dict)
     version: Given | None = None
     framework: str = ""
+    writes: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,10 +78,11 @@ class OwnConfig:
     twice. racks: the rack of each broker, by broker. broker: the settings of brokers, by Kafka's
     precedence; of values that differ between brokers the one that loses more, and `differing` has
     all of them. controller: the settings of a controller, from which leader elections and eligible
-    leader replicas take theirs. in_force: whether running brokers answered them. defaults_hold:
-    whether files describe the brokers, so that settings left out have Kafka's defaults. unread:
-    files with brokers' settings that others name and that were not given. warnings: what
-    contradicts itself or has no meaning, a sentence each with file and line.
+    leader replicas take theirs. dynamic: those that are dynamic for all nodes. in_force: whether
+    running brokers answered them. defaults_hold: whether files describe the brokers, so that
+    settings left out have Kafka's defaults. unread: files with brokers' settings that others name
+    and that were not given. warnings: what contradicts itself or has no meaning, a sentence each
+    with file and line.
     """
 
     cluster: str = ""
@@ -97,6 +100,7 @@ class OwnConfig:
     broker: Settings = field(default_factory=dict)
     differing: Mapping[str, tuple[Given, ...]] = field(default_factory=dict)
     controller: Settings = field(default_factory=dict)
+    dynamic: Settings = field(default_factory=dict)
     in_force: bool = False
     defaults_hold: bool = True
     unread: tuple[Given, ...] = ()

@@ -11,8 +11,8 @@ from ackproof.own_config import applications, environment
 from ackproof.own_config.commands import overridden, started, texts, topics
 from ackproof.own_config.configuration import Given, Topic
 from ackproof.own_config.names import is_known
-from ackproof.own_config.parts import UNKNOWN, Part, RefusalError, Source, together
-from ackproof.own_config.properties import classify, parse
+from ackproof.own_config.parts import UNKNOWN, Part, RefusalError, Source, parse, together
+from ackproof.own_config.properties import classify
 from ackproof.own_config.tree import Block, NotYamlError, Text, block, items, text
 
 #: Other software with Kafka's protocol.
@@ -60,7 +60,13 @@ class _Found:
             named = [*started(self.source, command), *_outside(self.source, stated)]
             files = _IMAGES_READ if settings else _CONFIG
             self.unread += named or _mounted(self.source, stated, files)
-        self.add(environment.clients(variables, self.source, name))
+        clients = environment.clients(variables, self.source, name)
+        connect = image if image and "kafka-connect" in image else None
+        if clients and connect and (version := environment.version(connect, self.source)):
+            release = Given(version.value + ".0" * (2 - version.value.count(".")), version.source)
+            of_image = [replace(one, version=release) for one in clients.producers]
+            clients = replace(clients, producers=tuple(of_image))
+        self.add(clients)
         if "KAFKA_CREATE_TOPICS" in variables:
             self.topics(_created(variables["KAFKA_CREATE_TOPICS"], self.source))
 

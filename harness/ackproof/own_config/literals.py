@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from ackproof.own_config import environment
 from ackproof.own_config.configuration import Given, Settings, Topic
 from ackproof.own_config.containers import embedded
-from ackproof.own_config.names import is_known
+from ackproof.own_config.names import is_client, is_known
 from ackproof.own_config.parts import Node, Part, RefusalError, Source
 from ackproof.own_config.sections import joined
 from ackproof.own_config.tree import Block, Text, block, items, mappings, text
@@ -94,9 +94,14 @@ _KAFKAJS = ("idempotent", "maxInFlightRequests", "autoCommit", "fromBeginning")
 _ENUMERATED = {"Leader": "1", "None": "0", "ReadCommitted": "read_committed"}
 
 
+def _name(key: str) -> str:
+    """Return Kafka's name of `enableIdempotence`, or .NET's `EnableIdempotence`."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", ".", key).lower()
+
+
 def _dotted(pairs: dict[str, Text]) -> dict[str, Text]:
-    """Return settings with dotted names for `enableIdempotence`, or .NET's `EnableIdempotence`."""
-    names = {key: re.sub(r"(?<=[a-z])(?=[A-Z])", ".", key).lower() for key in pairs}
+    """Return settings by Kafka's names, if some have names without dots."""
+    names = {key: _name(key) for key in pairs}
     if not any(key != names[key] and is_known(names[key]) for key in pairs):
         return pairs
     return {
@@ -164,6 +169,11 @@ def _chart(source: Source, chart: Block) -> Part | None:
     image = _image(chart)
     if not topics and not any(node.settings for node in nodes) and not (image and nodes):
         return None
+    source.warnings.extend(
+        f"{source.name}:{value.line}: {key}: brokers do not read it: not used"
+        for key, value in chart.items()
+        if isinstance(value, Text) and nodes and is_client(_name(key))
+    )
     stated = environment.version(image, source) if image else None
     zookeeper = text(chart, "zookeeper", "enabled")
     mode = Given("zookeeper", f"{source.name}:{zookeeper.line}") if zookeeper == "true" else None
@@ -185,7 +195,7 @@ def _overrides(source: Source, chart: Block) -> Settings:
     """Return the settings of brokers in a chart's values."""
     pairs: dict[str, Text] = {}
     for key, value in chart.items():
-        dotted = re.sub(r"(?<=[a-z])(?=[A-Z])", ".", key).lower()
+        dotted = _name(key)
         fits = "." in dotted and dotted in known("broker") and dotted != "log.dirs"
         if isinstance(value, Text) and value and fits:
             # Bitnami writes _10000 against Helm's 1e4.

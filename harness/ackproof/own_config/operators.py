@@ -14,10 +14,11 @@ from ackproof.own_config.parts import (
     Part,
     RefusalError,
     Source,
+    parse,
     refuse_template,
     together,
 )
-from ackproof.own_config.properties import classify, parse
+from ackproof.own_config.properties import classify
 from ackproof.own_config.tree import Block, Text, block, flat, items, text
 
 

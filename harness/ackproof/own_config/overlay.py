@@ -64,7 +64,7 @@ def overlay(own: OwnConfig, document: Mapping[str, Any], *, kafka: str = "") -> 
     workload = document.get("workload")
     name = str(workload.get("topic", "")) if isinstance(workload, Mapping) else ""
     topic = _only("topics", [one for one in own.topics if not one.internal])
-    producer = _only("producers", own.producers)
+    producer = _only("producers", [one for one in own.producers if not one.writes])
     if own.controller and not (own.describes_brokers or own.topics or own.producers):
         raise ScenarioError(
             f"{own.read[0].file}: a controller's file (process.roles=controller): of brokers, "

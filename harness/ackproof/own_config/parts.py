@@ -106,7 +106,10 @@ class Part:
         """Return the part with a name for its producers and consumers."""
         return replace(
             self,
-            producers=tuple(replace(one, name=name) for one in self.producers),
+            producers=tuple(
+                replace(one, name=f"{name} ({one.writes})" if one.writes else name)
+                for one in self.producers
+            ),
             consumers=tuple(replace(one, name=name) for one in self.consumers),
         )
 
@@ -192,6 +195,25 @@ class Source:
     def _note(self, warning: str, key: str) -> None:
         if _DECIDES.fullmatch(key):
             self.warnings.append(warning)
+
+
+def parse(text: str, first: int = 1) -> dict[str, Text]:
+    """Return the settings of Java properties; the last of equal keys counts, as in Java.
+
+    first: the number of the first line. Raises RefusalError for a malformed escape.
+    """
+    import javaproperties
+
+    settings: dict[str, Text] = {}
+    line = first
+    try:
+        for element in javaproperties.parse(text):
+            if isinstance(element, javaproperties.KeyValue):
+                settings[element.key.strip()] = Text.at(element.value.strip(), line)
+            line += len(element.source.splitlines())
+    except javaproperties.InvalidUEscapeError as error:
+        raise RefusalError(f"line {line}: {error}") from None
+    return settings
 
 
 def refuse_template(value: Text) -> None:

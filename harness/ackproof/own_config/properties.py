@@ -1,41 +1,21 @@
-"""Reads settings `key=value`: Java properties, and each kind of file that consists of settings."""
+"""Reads settings `key=value`: Java properties of brokers, topics and clients."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from pathlib import PurePath
 
-from ackproof.own_config.configuration import Client, Given, Settings, Topic
+from ackproof.own_config.clients import REPLICAS, client, clients, count, mirror_maker, prefixed
+from ackproof.own_config.configuration import Settings, Topic
 from ackproof.own_config.names import is_consumers, is_librdkafka, is_producers, only_of
-from ackproof.own_config.parts import UNKNOWN, Node, Part, RefusalError, Source
+from ackproof.own_config.parts import Node, Part, RefusalError, Source, parse
 from ackproof.own_config.tree import Text
 from ackproof.scenario.kafka_keys import known
 
 #: Keys that describe a topic without being its settings, as people write them.
 _PARTITIONS = ("partitions", "num.partitions", "partition.count")
-_REPLICAS = ("replication.factor", "replication_factor", "replication-factor")
 _TOPIC_NAMES = ("topic", "topic.name")
-
-
-def parse(text: str, first: int = 1) -> dict[str, Text]:
-    """Return the settings of Java properties; the last of equal keys counts, as in Java.
-
-    first: the number of the first line. Raises RefusalError for a malformed escape.
-    """
-    import javaproperties
-
-    settings: dict[str, Text] = {}
-    line = first
-    try:
-        for element in javaproperties.parse(text):
-            if isinstance(element, javaproperties.KeyValue):
-                settings[element.key.strip()] = Text.at(element.value.strip(), line)
-            line += len(element.source.splitlines())
-    except javaproperties.InvalidUEscapeError as error:
-        raise RefusalError(f"line {line}: {error}") from None
-    return settings
 
 
 def read(source: Source) -> Part | None:
@@ -79,7 +59,7 @@ def _repeated(source: Source) -> list[str]:
 
 def classify(source: Source, pairs: Mapping[str, Text]) -> Part | None:
     """Return what settings say, by the kind of file that has them; None if none is Kafka's."""
-    for kind in (_mirror_maker, _prefixed):
+    for kind in (mirror_maker, prefixed):
         if part := kind(source, pairs):
             return part
     keys = [key for key in pairs if source.hint or not _VAGUE.fullmatch(key)]
@@ -119,7 +99,7 @@ _VAGUE = re.compile(
 )
 _VOTES: Mapping[str, Callable[[str], bool]] = {
     "broker": lambda key: key in only_of("broker"),
-    "topic": lambda key: key in only_of("topic") or key in (*_PARTITIONS[::2], *_REPLICAS),
+    "topic": lambda key: key in only_of("topic") or key in (*_PARTITIONS[::2], *REPLICAS),
     "shared": lambda key: key in ("min.insync.replicas", "unclean.leader.election.enable"),
     "producer": lambda key: is_producers(key) and key not in known("broker"),
     "consumer": lambda key: is_consumers(key) and key not in known("broker"),
@@ -153,242 +133,17 @@ def topic(source: Source, pairs: Mapping[str, Text]) -> Part:
     rest = {
         key: value
         for key, value in pairs.items()
-        if key not in (*_PARTITIONS, *_REPLICAS, *_TOPIC_NAMES)
+        if key not in (*_PARTITIONS, *REPLICAS, *_TOPIC_NAMES)
     }
     return Part(
         shape="topic settings",
         topics=(
             Topic(
                 name=str(next((pairs[key] for key in _TOPIC_NAMES if key in pairs), "")),
-                partitions=_count(source, pairs, _PARTITIONS),
-                replication_factor=_count(source, pairs, _REPLICAS),
+                partitions=count(source, pairs, _PARTITIONS),
+                replication_factor=count(source, pairs, REPLICAS),
                 settings=source.settings(rest),
                 source=source.name,
             ),
         ),
-    )
-
-
-def _count(source: Source, pairs: Mapping[str, Text], names: tuple[str, ...]) -> Given | None:
-    """Return a count; None if it is not stated, or -1, the brokers' default."""
-    values = {name: pairs[name] for name in names if name in pairs and pairs[name] != "-1"}
-    return next(iter(source.settings(values).values()), None)
-
-
-def client(
-    source: Source,
-    pairs: Mapping[str, Text],
-    *,
-    framework: str = "",
-    shape: str = "",
-    library: str = "",
-) -> Part:
-    """Return the producer, the consumer, or both that settings describe."""
-    library = library or ("librdkafka" if any(map(is_librdkafka, pairs)) else "java")
-    consumes = any(map(is_consumers, pairs))
-    produces = any(map(is_producers, pairs)) or source.hint == "producer" or not consumes
-    if not shape:
-        kind = "producer" if not consumes else "client" if produces else "consumer"
-        shape = f"{kind} settings of librdkafka" if library != "java" else f"{kind}.properties"
-    kinds = ["producer"] * produces + ["consumer"] * consumes
-    channels = {(kind, ""): pairs for kind in kinds}
-    return clients(source, channels, shape=shape, framework=framework, library=library)
-
-
-#: The settings of clients, by kind (`producer` or `consumer`) and name; '' is the file's only one.
-Channels = Mapping[tuple[str, str], Mapping[str, Text]]
-
-
-def clients(
-    source: Source,
-    channels: Channels,
-    *,
-    shape: str,
-    framework: str = "",
-    library: str = "java",
-    defaults: Mapping[str, str] | None = None,
-    origin: str = "",
-    topics: Iterable[Topic] = (),
-) -> Part:
-    """Return the clients of a file, each without settings that only the other kind has.
-
-    defaults: of the framework's producers, from `origin`.
-    """
-    made: dict[str, list[Client]] = {"producer": [], "consumer": []}
-    for (kind, name), pairs in channels.items():
-        produces = kind == "producer"
-        own, other = (is_producers, is_consumers) if produces else (is_consumers, is_producers)
-        added = {key: Given(one, origin) for key, one in (defaults or {}).items() if produces}
-        stated = source.settings(pairs).items()
-        settings = {key: given for key, given in stated if own(key) or not other(key)}
-        made[kind].append(
-            Client(
-                name=f"{source.name} ({name})" if name else source.name,
-                library=library,
-                settings={**added, **settings},
-                framework=framework,
-            )
-        )
-    return Part(
-        shape=shape,
-        producers=tuple(made["producer"]),
-        consumers=tuple(made["consumer"]),
-        topics=tuple(topics),
-    )
-
-
-#: Worker.baseProducerConfigs: the settings of Connect's producers unless the worker changes them.
-CONNECT = {
-    "acks": "all",
-    "enable.idempotence": "false",
-    "max.in.flight.requests.per.connection": "1",
-    "delivery.timeout.ms": "2147483647",
-}
-_WORKER = re.compile(
-    r"(config|offset|status)\.storage\.(topic|partitions|replication\.factor)|plugin\.path"
-    r"|connector\.client\.config\.override\.policy|exactly\.once\.source\.support"
-    r"|offset\.storage\.file\.filename"
-)
-
-
-def _prefixed(source: Source, pairs: Mapping[str, Text]) -> Part | None:
-    """Read a Connect worker, a connector or a Streams application: `producer.acks=1`."""
-    if "application.id" in pairs:
-        return streams(source, pairs)
-    if any(key.startswith("ksql.") for key in pairs):
-        return streams(source, {**pairs, **under(pairs, "ksql."), **under(pairs, "ksql.streams.")})
-    if server := under(pairs, "debezium.sink.kafka.producer."):
-        return clients(source, {("producer", ""): server}, shape="Debezium Server")
-    produced = under(pairs, "producer.")
-    consumed = under(pairs, "consumer.")
-    worker = any(map(_WORKER.fullmatch, pairs))
-    if "connector.class" in pairs and not (worker and "bootstrap.servers" in pairs):
-        return _connector(source, pairs)
-    if not (worker or any(map(is_producers, produced)) or any(map(is_consumers, consumed))):
-        return None
-    exactly_once = pairs.get("exactly.once.source.support", "").lower() == "enabled"
-    added = {"enable.idempotence": "true", "transactional.id": "of each source task"}
-    return clients(
-        source,
-        {("producer", ""): produced, **({("consumer", ""): consumed} if consumed else {})},
-        shape="Connect worker" if worker else "settings of clients by prefix",
-        framework="Kafka Connect" if worker else "",
-        defaults=(CONNECT | added if exactly_once else CONNECT) if worker else {},
-        origin="default of Kafka Connect",
-        topics=_internal(source, pairs, "Connect"),
-    )
-
-
-#: The topics that Connect and MirrorMaker 2 create for themselves.
-_INTERNAL = re.compile(
-    r"(?P<prefix>(?P<kind>config|offset|status)\.storage|checkpoints\.topic|heartbeats\.topic"
-    r"|offset-syncs\.topic)\.replication\.factor"
-)
-
-
-def _internal(source: Source, pairs: Mapping[str, Text], of: str) -> list[Topic]:
-    return [
-        Topic(
-            name=str(
-                pairs.get(f"{match['kind']}.storage.topic")
-                or f"the {match['kind'] or match['prefix'].removesuffix('.topic')} topic of {of}"
-            ),
-            partitions=_count(source, pairs, (f"{match['prefix']}.partitions",)),
-            replication_factor=_count(source, pairs, (key,)),
-            source=source.name,
-            internal=True,
-        )
-        for key in pairs
-        if (match := _INTERNAL.fullmatch(key))
-    ]
-
-
-def streams(source: Source, pairs: Mapping[str, Text], shape: str = "Kafka Streams") -> Part:
-    """Return the clients of a Streams application.
-
-    `StreamsConfig`: consumers begin at the earliest offset, and with `exactly_once_v2` producers
-    are transactional and consumers read what is committed.
-    """
-    guarantee = pairs.get("processing.guarantee", Text.at("", 0))
-    exactly_once = guarantee.startswith("exactly_once")
-    consumed = {
-        "auto.offset.reset": Text.at("earliest", guarantee.line),
-        **({"isolation.level": Text.at("read_committed", guarantee.line)} if exactly_once else {}),
-    }
-    origin = source.where(guarantee) if exactly_once else "default of Kafka Streams"
-    added = {"acks": "all", "enable.idempotence": "true"} if exactly_once else {}
-    if exactly_once:
-        added["transactional.id"] = str(pairs.get("application.id") or "of the application")
-    topic = Topic(
-        name="the internal topics of Kafka Streams",
-        replication_factor=_count(source, pairs, _REPLICAS),
-        source=source.name,
-        internal=True,
-    )
-    part = clients(
-        source,
-        {
-            ("producer", ""): under(pairs, "producer."),
-            ("consumer", ""): {**under(pairs, "consumer."), **under(pairs, "main.consumer.")},
-        },
-        shape=shape,
-        framework="Kafka Streams",
-        defaults=added,
-        origin=origin,
-        topics=[topic] if "replication.factor" in pairs else [],
-    )
-    [consumer] = part.consumers
-    settings = {key: Given(str(value), origin) for key, value in consumed.items()}
-    return replace(part, consumers=(replace(consumer, settings={**settings, **consumer.settings}),))
-
-
-def _connector(source: Source, pairs: Mapping[str, Text]) -> Part:
-    """Read a connector, as far as it replaces settings of its worker's clients."""
-    own = {kind: under(pairs, f"{kind}.override.") for kind in ("producer", "consumer")}
-    if not any(own.values()):
-        raise RefusalError(
-            f"{UNKNOWN}: a connector, which has no settings of brokers, topics or clients "
-            "(producer.override.…): name the properties of its worker"
-        )
-    channels = {(kind, ""): settings for kind, settings in own.items() if settings}
-    return clients(source, channels, shape="connector", framework="Kafka Connect")
-
-
-def under(pairs: Mapping[str, Text], prefix: str) -> dict[str, Text]:
-    """Return the settings whose names begin with a prefix, without it."""
-    return {
-        key.removeprefix(prefix): value for key, value in pairs.items() if key.startswith(prefix)
-    }
-
-
-_MIRRORED = re.compile(
-    r"(?:(?P<cluster>[\w.\-]+?)(?:->[\w.\-]+?)?\.)?(?P<kind>producer|consumer)\.(?P<key>.+)"
-)
-
-
-def _mirror_maker(source: Source, pairs: Mapping[str, Text]) -> Part | None:
-    """Read MirrorMaker 2: `clusters = A, B`, `A->B.enabled`, `B.producer.acks`."""
-    names = [name.strip() for name in pairs.get("clusters", Text.at("", 0)).split(",")]
-    listed = any(f"{name}.bootstrap.servers" in pairs for name in names)
-    if not listed and not any(re.match(r"[\w.-]+->[\w.-]+\.\w", key) for key in pairs):
-        return None
-    found: dict[tuple[str, str], dict[str, Text]] = {}
-    for key, value in pairs.items():
-        if match := _MIRRORED.fullmatch(key):
-            found.setdefault((match["kind"], match["cluster"] or ""), {})[match["key"]] = value
-    found.setdefault(("producer", ""), {})
-    replicas = _count(source, pairs, ("replication.factor",))
-    topic = Topic(name="mirrored topics", replication_factor=replicas, source=source.name)
-    return clients(
-        source,
-        {
-            (kind, cluster): {**found.get((kind, ""), {}), **own}
-            for (kind, cluster), own in found.items()
-            if cluster or not any(other for of, other in found if of == kind)
-        },
-        shape="MirrorMaker 2",
-        framework="MirrorMaker 2",
-        defaults=CONNECT,
-        origin="default of Kafka Connect",
-        topics=[*([topic] if replicas else []), *_internal(source, pairs, "MirrorMaker 2")],
     )

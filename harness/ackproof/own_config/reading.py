@@ -27,7 +27,7 @@ from ackproof.own_config import properties as settings_files
 from ackproof.own_config.clusters import clusters
 from ackproof.own_config.combining import combine
 from ackproof.own_config.configuration import FileRefused, OwnConfig
-from ackproof.own_config.parts import UNKNOWN, Hint, Part, RefusalError, Source
+from ackproof.own_config.parts import UNKNOWN, Hint, Part, RefusalError, Source, parse
 from ackproof.own_config.templates import refuse_unrendered
 from ackproof.own_config.tree import Block, NotYamlError
 
@@ -135,7 +135,10 @@ def client_settings(path: Path) -> dict[str, str]:
     name, data = _data(path)
     if isinstance(data, str):
         raise ScenarioError(f"{name}: {data}")
-    return {key: str(value) for key, value in settings_files.parse(_decoded(data)).items()}
+    try:
+        return {key: str(value) for key, value in parse(_decoded(data)).items()}
+    except RefusalError as error:
+        raise ScenarioError(f"{name}: {error}") from error
 
 
 def read_texts(texts: Mapping[str, bytes], *, kafka: str = "") -> tuple[OwnConfig, ...]:

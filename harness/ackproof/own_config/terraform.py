@@ -11,8 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ackproof.own_config.configuration import Given, Topic
-from ackproof.own_config.parts import UNKNOWN, Node, Part, RefusalError, Source
-from ackproof.own_config.properties import parse
+from ackproof.own_config.parts import UNKNOWN, Node, Part, RefusalError, Source, parse
 from ackproof.own_config.tree import Block, Text, block, flat, items, text
 
 _TOKEN = re.compile(

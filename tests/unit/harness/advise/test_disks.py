@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import struct
 import subprocess
 import sys
@@ -478,3 +479,35 @@ def test_a_wrong_option_is_refused(nodes, tmp_path, options, message) -> None:
 
 def test_offsets_are_ranges_in_words() -> None:
     assert [str(Offsets(5, 5)), str(Offsets(1500, 1999))] == ["5", "1,500 to 1,999"]
+
+
+def test_a_copy_of_a_directory_beside_it_is_refused(tmp_path: Path) -> None:
+    disk(tmp_path / "a", 1, records=9)
+    shutil.copytree(tmp_path / "a", tmp_path / "b")
+    with pytest.raises(ScenarioError, match=r"node 1 has the replica orders-0 twice"):
+        read_disks([tmp_path])
+
+
+def test_damaged_meta_properties_are_refused(tmp_path: Path) -> None:
+    disk(tmp_path, 1, records=9)
+    for content in (b"node.id=\\uZZZZ\n", b"node.id=\xff\n"):
+        (tmp_path / "meta.properties").write_bytes(content)
+        with pytest.raises(ScenarioError, match=r"meta\.properties is damaged"):
+            read_disks([tmp_path])
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("min.insync.replicas=two\n", "min.insync.replicas=two is no number from 1 on"),
+        ("key=\\uZZZZ\n", "server.properties: .*escape"),
+    ],
+)
+def test_a_wrong_properties_file_is_refused(tmp_path: Path, content, message) -> None:
+    disk(tmp_path / "a", 1, records=9)
+    (tmp_path / "dump").write_text(DUMP)
+    (tmp_path / "server.properties").write_text(content)
+    words = ["advise", "start", tmp_path / "a", "--kafka", "3.9.1", "--metadata-dump"]
+    words += [tmp_path / "dump", "--server", tmp_path / "server.properties"]
+    with pytest.raises(ScenarioError, match=message):
+        CliRunner().invoke(app, list(map(str, words)), catch_exceptions=False)

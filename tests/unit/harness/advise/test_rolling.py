@@ -91,7 +91,7 @@ WELL = view(3, (2, 3))
     ("one", "minimum", "unchanged", "harm"),
     [
         (view(None, (1,)), 1, "already without a leader", ""),
-        (view(2, (2, 3)), 3, "already not writable", ""),
+        (view(2, (2, 3)), 3, "already not writable with acks=all", ""),
         (WELL, 1, "", ""),
         # The restart makes it worse: it has the only leader, or may become it.
         (view(2, (2,), (1, 2)), 2, "", "cannot be read while it is down"),
@@ -111,6 +111,16 @@ def test_a_restart_is_blamed_for_its_own_harm_only(one, minimum, unchanged, harm
     (*_, line) = done.stdout.splitlines()
     assert (f"{unchanged}; the restart changes nothing: " in line) == bool(unchanged)
     assert not unchanged or "t1-0" in line
+
+
+def test_partitions_that_are_in_trouble_already_are_not_counted_as_losing() -> None:
+    judged = restart(running(view(None, (1,))), 2, kafka="3.9.1", acks=["all"])
+    assert "may be restarted: that makes none of its 1 partitions worse" in text_of(judged)
+
+
+def test_a_partition_that_only_one_kind_of_producer_can_write_is_named_with_its_acks() -> None:
+    judged = restart(running(view(3, (2, 3)), minimum=3), 2, kafka="3.9.1", acks=["all", "1"])
+    assert [one.unchanged for _, one in judged] == ["already not writable with acks=all", ""]
 
 
 def test_a_broker_that_may_be_elected_any_moment_is_not_restarted() -> None:

@@ -20,6 +20,7 @@ from ackproof.scenario import shipped
 from ackproof.scenario.loader import Configured, load
 from ackproof.scenario.model import Scenario
 from ackproof_model.bounds.losing import Question
+from ackproof_model.configuration import Profile
 
 FILE = "app.properties"
 IDEMPOTENT = {"acks": "all", "enable.idempotence": "true"}
@@ -170,6 +171,30 @@ LIBRDKAFKA = {"library": "librdkafka"}
             {},
         ),
         (Effect.READS_STOP, "", {"brokers": 1, "replicas": 1}, {"brokers": 3, "replicas": 1}),
+        (
+            Effect.READS_STOP,
+            "",
+            {"brokers": 2, "replicas": 2, "broker": {"offsets.topic.replication.factor": "3"}},
+            {"brokers": 2, "replicas": 2, "broker": {"offsets.topic.replication.factor": "2"}},
+        ),
+        (  # from 3.7 the minimum counts up to the number of replicas (KAFKA-15583)
+            Effect.WRITES_STOP,
+            "",
+            {"kafka": "3.6.2", "topic": {"min.insync.replicas": "4"}},
+            {"kafka": "3.7.2", "topic": {"min.insync.replicas": "4"}},
+        ),
+        (
+            Effect.WRITES_STOP,
+            "crash",
+            {"kafka": "3.7.2", "topic": {"min.insync.replicas": "4"}},
+            {"kafka": "3.7.2", "topic": {"min.insync.replicas": "2"}},
+        ),
+        (  # replicas count, not brokers
+            Effect.WRITES_STOP,
+            "crash",
+            {"brokers": 5, "replicas": 2},
+            {"brokers": 5, "replicas": 3},
+        ),
         (Effect.READS_STOP, "lag+crash", {}, {"kafka": "4.3.1"}),
         (
             Effect.READS_STOP,
@@ -385,6 +410,7 @@ def own_config(scenario: Scenario) -> OwnConfig:
     topic = {key: str(value).lower() for key, value in scenario.topic.settings.items()}
     return OwnConfig(
         kafka=Given(scenario.kafka, FILE),
+        mode=Given("zookeeper" if Profile.of(scenario.kafka).zookeeper else "kraft", FILE),
         brokers=Given(str(scenario.cluster.brokers), FILE),
         controllers=Given("3", FILE),
         topics=(

@@ -8,7 +8,7 @@ from itertools import product
 
 import pytest
 
-from ackproof.audit.auditing import of_setups
+from ackproof.audit.auditing import audit, of_setups
 from ackproof.audit.risks import found_sets
 from ackproof.audit.setup import Setup
 from ackproof.audit.setups import setups, unread
@@ -225,9 +225,77 @@ def test_a_minimum_in_a_file_of_brokers_does_not_decide_with_eligible_leader_rep
     assert assumed(config, "min.insync.replicas") == ["1", "2"]
     both = settings({**values, "process.roles": "broker,controller"})
     assert only(own(kafka=config.kafka, broker=both)).partition.min_insync_replicas == 2
-    assert only(own(broker=settings(values))).partition.min_insync_replicas == 2, "before 4.1"
+    assert not assumed(own(broker=settings(values)), "min.insync.replicas"), "before 4.1"
     controllers = own(kafka=config.kafka, broker=config.broker, controller=settings({"a": "b"}))
     assert only(controllers).partition.min_insync_replicas == 1
+    for_all = own(kafka=config.kafka, broker=config.broker, dynamic=settings(values))
+    assert not assumed(for_all, "min.insync.replicas")
+
+
+@pytest.mark.parametrize(
+    ("elsewhere", "answers"),
+    [
+        ({}, ["false", "true"]),
+        ({"broker": {"process.roles": "broker,controller"}}, []),
+        ({"controller": {"process.roles": "controller"}}, []),
+        ({"dynamic": {"unclean.leader.election.enable": "false"}}, []),
+        ({"dynamic": {"min.insync.replicas": "2"}}, ["false", "true"]),
+    ],
+)
+def test_a_file_of_brokers_only_does_not_decide_about_unclean_elections(
+    elsewhere: Mapping[str, Mapping[str, str]], answers: list[str]
+) -> None:
+    key = "unclean.leader.election.enable"
+    broker = {"process.roles": "broker", key: "false", **elsewhere.get("broker", {})}
+    rest = {name: settings(elsewhere.get(name, {})) for name in ("controller", "dynamic")}
+    config = own(broker=settings(broker), **rest)
+    assert assumed(config, key) == answers
+    [group] = setups(config)
+    texts = dict.fromkeys(text for setup in group for text in unread(setup))
+    assert ["not from brokers' files" in text for text in texts] == [True] * bool(answers)
+
+
+@pytest.mark.parametrize(
+    ("kafka", "mode", "modes"),
+    [
+        ("3.3.0", "", ["kraft", "zookeeper"]),
+        ("3.9.1", "", ["kraft", "zookeeper"]),
+        ("3.9.1", "kraft", []),
+        ("3.9.1", "zookeeper", []),
+        ("3.2.0", "", []),
+        ("4.0.0", "", []),
+    ],
+)
+def test_a_mode_that_nobody_states_has_the_answer_of_each(
+    kafka: str, mode: str, modes: list[str]
+) -> None:
+    config = own(kafka=Given(kafka, "--kafka"), mode=Given(mode, "f:1") if mode else None)
+    assert assumed(config, "kafka.mode") == modes
+    [group] = setups(config)
+    assert [one.zookeeper for one in group] == (
+        [False, True] if modes else [mode == "zookeeper" or kafka == "3.2.0"]
+    )
+
+
+@pytest.mark.parametrize(("replicas", "named"), [("3", True), ("1", False)])
+def test_a_mode_is_named_only_where_it_changes_the_answer(replicas: str, named: bool) -> None:
+    topic = Topic(name="orders", replication_factor=Given(replicas, "t:1"))
+    config = own(kafka=Given("3.6.1", "--kafka"), mode=None, topics=(topic,))
+    [answer] = audit(config).answers
+    assert ("kafka.mode" in answer.unstated) is named
+    assert len(answer.assumed) == 1 + named
+    assert any("kafka.mode" in risk.when for risk in answer.risks) is named
+
+
+def test_a_topic_with_a_producer_of_its_own_is_written_by_no_other() -> None:
+    of_status = replace(producer({"retries": "0"}), name="status", writes="connect-status")
+    internal = Topic(name="connect-status", replication_factor=Given("3", "c:1"), internal=True)
+    orders = Topic(name="orders", replication_factor=Given("3", "c:1"))
+    config = own(topics=(internal, orders), producers=(producer({"acks": "1"}), of_status))
+    writers = {
+        one.topic: (one.producer, one.settings["acks"].value) for one in audit(config).answers
+    }
+    assert writers == {"connect-status": ("status", "all"), "orders": ("app.yml", "1")}
 
 
 @pytest.mark.parametrize("mode", ["kraft", "zookeeper"])
@@ -274,7 +342,7 @@ def test_all_versions_of_a_set_of_rules_lose_by_the_same_failures(mode: str) -> 
     for minimum, unclean, release in product("12", ("false", "true"), releases):
         broker = {"min.insync.replicas": minimum, "unclean.leader.election.enable": unclean}
         [group] = setups(own(**stated, broker=settings(broker)))
-        by_era = {one.when["kafka.version"]: one for one in group}
+        by_era = {one.when["kafka.version"]: one for one in group if not _with_zookeeper(one)}
         exact = only(own(kafka=Given(release, "file:2"), broker=settings(broker)))
         line = tuple(map(int, release.split(".")[:2]))
         era = next((one for one in by_era if _contains(one, line)), None)
@@ -286,6 +354,11 @@ def test_all_versions_of_a_set_of_rules_lose_by_the_same_failures(mode: str) -> 
             assert losing[0] == losing[1], (release, era, minimum, unclean)
             compared += 1
     assert compared > 10
+
+
+def _with_zookeeper(setup: Setup) -> bool:
+    """Whether the version could run with KRaft, too."""
+    return setup.zookeeper and not setup.partition.profile.zookeeper
 
 
 def _contains(era: str, line: tuple[int, ...]) -> bool:
@@ -351,14 +424,13 @@ def test_data_are_answered_beside_the_internal_topics_of_connect() -> None:
     assert of == [["", "connect-configs"], ["connect-configs", "orders"]]
 
 
-@pytest.mark.parametrize("transactional", [False, True])
-def test_setups_that_share_answers_have_the_same_ones_alone(transactional: bool) -> None:
-    values = {"transactional.id": "t"} if transactional else {"retries": "3"}
+@pytest.mark.parametrize("values", [{"transactional.id": "t"}, {"retries": "3"}, None])
+def test_setups_that_share_answers_have_the_same_ones_alone(values: dict[str, str] | None) -> None:
     config = own(
         kafka=None,
         mode=None,
         topics=(Topic(name="orders"),),
-        producers=(producer(values, library="", version=""),),
+        producers=() if values is None else (producer(values, library="", version=""),),
         consumers=(producer({"auto.offset.reset": "earliest"}),),
         racks={str(rack): Given(f"r{rack}", "c:1") for rack in range(2)},
         defaults_hold=False,

@@ -125,7 +125,8 @@ def test_nothing_unstated_is_assumed(folder, capsys) -> None:
 
 
 def test_screen_answers_first(folder, capsys) -> None:
-    files = write(brokers(SERVER.format(1), ALL))
+    kraft = f"process.roles=broker,controller\n{SERVER.format(1)}"
+    files = write(brokers(kraft, ALL))
     assert ackproof("audit", *files, "--kafka", "3.9.1") == ExitCode.VIOLATED
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("Can you lose acknowledged records?  YES, in ")

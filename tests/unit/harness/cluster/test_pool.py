@@ -140,7 +140,7 @@ def test_a_reused_cluster_keeps_a_topic_whose_record_shares_a_batch_with_an_earl
     monkeypatch.setattr(module, "renewed", lambda cluster: None)
     with clusters.pool(reuse=True) as pool:
         with pool.lease(scenario(), image="i", run_id="a", logs=Path()) as lease:
-            lease.allow_reuse()
+            lease.reusable = True
         batch_began = datetime.now(UTC) - timedelta(milliseconds=25)
         with pool.lease(scenario(), image="i", run_id="b", logs=Path()) as lease:
             assert lease.reused

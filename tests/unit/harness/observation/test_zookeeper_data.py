@@ -112,11 +112,14 @@ def test_what_the_leader_received_as_a_snapshot_was_not_truncated(tmp_path: Path
     last = transaction(_at(2, 4), *changed(STATE, leads(6, 4, [6]), 4))
     ahead = data(tmp_path / "1", {1: _history(COMMON, NEXT, (_at(2, 2), 7)) + late})
     state = {"/cluster/id": {"id": "c"}, "/brokers/topics/t": {"partitions": {"0": [1, 2]}}}
-    content = snapshot({**state, STATE: leads(7, 2, [7])})
-    gap = data(tmp_path / "2", {1: _history(COMMON), _at(2, 3): late + last}, {_at(2, 2): content})
+    snapshots = {
+        _at(1, 9): snapshot({**state, STATE: leads(2, 1, [2])}),
+        _at(2, 2): snapshot({**state, STATE: leads(7, 3, [7])}),
+    }
+    gap = data(tmp_path / "2", {1: _history(COMMON), _at(2, 3): late + last}, snapshots)
     found = metadata_log.parse(zookeeper_data.read([ahead, gap]))
     leaders = [one.leader for one in found.partitions]
-    assert leaders == [1, 2, 4, 7, 5, 6]
+    assert leaders == [2, 4, 7, 5, 6]
 
 
 @pytest.mark.parametrize(

@@ -580,3 +580,49 @@ def test_clients_of_sections_have_their_headings(sections: str, expected: dict[s
     assert {one.name: one.settings["acks"].value for one in own.producers} == {
         f"c.ini [{name}]" if len(expected) > 1 else "c.ini": acks for name, acks in expected.items()
     }
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "warned"),
+    [
+        ("flat.yml", "min.insync.replicas: 2\nacks: 1\n", ["acks"]),
+        ("values.yaml", "minInsyncReplicas: 2\nreplicaCount: 3\nacks: 1\n", ["acks"]),
+        ("values.yaml", "minInsyncReplicas: 2\nreplicaCount: 3\nlogLevel: info\n", []),
+    ],
+)
+def test_a_clients_setting_beside_brokers_settings_is_warned_of(
+    name: str, text: str, warned: list[str]
+) -> None:
+    [own] = read_texts({name: text.encode()})
+    assert own.broker["min.insync.replicas"].value == "2"
+    assert [one.split(": ")[1] for one in own.warnings] == warned
+
+
+def test_producers_of_connect_own_topics_do_not_have_its_prefixed_settings() -> None:
+    text = "group.id=c\nproducer.acks=1\nacks=0\nexactly.once.source.support={}\n" + "".join(
+        f"{kind}.storage.topic=c-{kind}\n{kind}.storage.replication.factor=3\n"
+        for kind in ("config", "offset", "status")
+    )
+    for support, of_configs in (("disabled", "0"), ("enabled", "all")):
+        [own] = read_texts({"connect.properties": text.format(support).encode()})
+        acks = {one.writes: one.settings["acks"].value for one in own.producers}
+        assert acks == {"": "1", "c-config": of_configs, "c-offset": "0", "c-status": "0"}
+        retries = {one.writes: "retries" in one.settings for one in own.producers}
+        assert [topic for topic, stated in retries.items() if stated] == ["c-status"]
+
+
+@pytest.mark.parametrize(
+    ("zookeeper", "mode"), [("", "kraft"), ("zookeeper: {enabled: true}\n", "zookeeper")]
+)
+def test_a_chart_with_controllers_runs_with_kraft(zookeeper: str, mode: str) -> None:
+    chart = "controller: {replicaCount: 3}\nextraConfig: |\n  min.insync.replicas=2\n"
+    [own] = read_texts({"values.yaml": (chart + zookeeper).encode()})
+    assert own.mode
+    assert own.mode.value == mode
+
+
+@pytest.mark.parametrize(("protocol", "since"), [("2.8-IV1", "2.8"), ("latest", None)])
+def test_the_brokers_protocol_bounds_the_version(protocol: str, since: str | None) -> None:
+    text = f"zookeeper.connect=z:2181\ninter.broker.protocol.version={protocol}\n"
+    [own] = read_texts({"server.properties": text.encode()})
+    assert (own.since.value if own.since else None) == since

@@ -115,3 +115,11 @@ def test_the_job_prints_counts_and_writes_to_its_output(spark, tmp_path, capsys)
 def test_the_job_names_a_missing_table(spark, tmp_path, capsys):
     assert job.main(["diff", "--input", str(tmp_path / "nowhere")]) == 2
     assert "has no table ledger" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_any_number_of_sends_may_have_been_acked_at_one_offset(spark, tmp_path) -> None:
+    # A join of all pairs would take too long.
+    sends = [f"1/{i} to 0: acked at 5" for i in range(20_000)]
+    write_run(tmp_path, {"t": parse({"sends": sends, "ends": ["0: 0-6"]})})
+    assert compare(spark, tmp_path).counts[Anomaly.INCONSISTENT] == 20_000

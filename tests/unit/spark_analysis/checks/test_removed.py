@@ -59,7 +59,7 @@ CASES: dict[str, tuple[list[str], list[str], list[str], int | None, list[int], i
 }
 
 
-@pytest.mark.parametrize("sizing", SIZINGS)
+@pytest.mark.parametrize("sizing", [SIZINGS[0], pytest.param(SIZINGS[1], marks=pytest.mark.slow)])
 def test_removed_records_are_not_lost(spark, tmp_path, sizing):
     topics = {
         topic: parse({"sends": timed(sends), "log": log, "ends": ends})
