@@ -103,7 +103,6 @@ def without(*guards: str) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         # The reductions of the search argue with the guards.
         replace_rule(patch, reduction._deposed_for_good, never)
-        replace_rule(patch, reduction.leads_until_it_ends, never)
         for guard in guards:
             if guard == "hw_freeze":
                 patch.setattr(Policy, "freeze", False)

@@ -19,15 +19,11 @@ from ackproof_model.prediction.stepping import Stepping
 from ackproof_model.replication.injection import heal
 from ackproof_model.replication.model import Model
 from ackproof_model.replication.pending import Pending
-from ackproof_model.replication.producer import is_acked, set_status, unresolved
+from ackproof_model.replication.producer import is_acked, unresolved
 from ackproof_model.replication.reading import read_then_gone, readable, writable
 from ackproof_model.replication.reduction import leads_for_good
 from ackproof_model.replication.state import (
     DOWN,
-    FLYING,
-    NOBODY,
-    UNSENT,
-    WAITING,
     Label,
     Run,
     State,
@@ -80,54 +76,13 @@ class Exploration:
         return self.stepping.state(index)
 
     def trace(self, index: int) -> list[tuple[Label, State, State]]:
-        """Return the shortest trace to a state, as (label, state before, state after).
-
-        Steps of the producer that only took time (`reduction`) are added where a later step needs
-        them.
-        """
+        """Return the shortest trace to a state, as (label, state before, state after)."""
         way: list[tuple[Label, State, State]] = []
-        sends, handled = False, set[int]()  # by later steps
         while (parent := self.parents[index])[0] >= 0:
             before, label = parent
-            for step in _with_prompt_sends(label, self.state(before), self.state(index)):
-                what, *numbers = step[0]
-                if what == "metadata":
-                    needed, sends = sends, False
-                elif what == "resend":
-                    needed = numbers[0] in handled
-                    sends, handled = sends or needed, handled - set(numbers)
-                else:
-                    needed, sends = True, sends or what == "send"
-                    handled |= _handled(*step[1:])
-                if needed:
-                    way.append(step)
+            way.append((label, self.state(before), self.state(index)))
             index = before
         return way[::-1]
-
-
-def _handled(before: State, after: State) -> set[int]:
-    """Return the records in flight whose status a step changes."""
-    statuses = zip(before.client.status, after.client.status, strict=True)
-    return {record for record, (was, now) in enumerate(statuses) if FLYING <= was != now}
-
-
-def _with_prompt_sends(
-    label: Label, before: State, after: State
-) -> list[tuple[Label, State, State]]:
-    """Return a step, and those of the producer that followed it at once, the last one first."""
-    was, now = before.client, after.client
-    steps: list[tuple[Label, State, State]] = []
-    for record, (earlier, later) in enumerate(zip(was.status, now.status, strict=True)):
-        sent = later == FLYING + now.leader and earlier not in (UNSENT, later)
-        if sent and label != ("resend", record):
-            waiting = set_status(after, record, WAITING)
-            steps.append((("resend", record), waiting, after))
-            after = waiting
-    if label[0] != "metadata" and now.leader not in (NOBODY, was.leader):
-        unknown = after.with_client(after.client._replace(leader=NOBODY))
-        steps.append((("metadata", now.leader), unknown, after))
-        after = unknown
-    return [*steps, (label, before, after)]
 
 
 def explore(model: Model, *, max_states: int) -> Exploration:

@@ -16,12 +16,10 @@ from ackproof_model.replication.model import REQUEST_TIMEOUT_S, Model
 from ackproof_model.replication.producer import disconnect, step_down
 from ackproof_model.replication.reading import readable_records, unremovable, with_reads
 from ackproof_model.replication.reduction import (
-    after_prompt_sends,
     alone,
     awaits_heals_only,
     ends_small,
     has_final_leader,
-    leads_until_it_ends,
     old_leaders,
     settled_records,
     without_past_records,
@@ -66,9 +64,8 @@ class _Cluster:
 
     moves: computed when first needed, with the timers that they wait for, and whether some of them
     are prompt. producer: phase and reachable leader. requests: the parts
-    that the requests at each broker read. reading: the records that consumers read, and those that
-    need no mark. clients: how many records belong to earlier phases, the reachable leader, and
-    whether it stays. leaders: None without a final leader,
+    that the requests at each broker read. reading: the records that consumers read, those that need
+    no mark, and how many records belong to earlier phases. leaders: None without a final leader,
     else the old leaders. log: that of the final leader, where it is settled. in_logs: takes from
     statuses those of the records in logs. stored: the records in logs, where a record may
     be given up.
@@ -81,8 +78,7 @@ class _Cluster:
     waits: bool
     producer: tuple[int, int]
     requests: tuple[int, ...]
-    reading: tuple[int, int]
-    clients: tuple[int, int, bool]
+    reading: tuple[int, int, int]
     leaders: int | None
     log: tuple[int, ...] | None
     stored: frozenset[int] | None
@@ -115,9 +111,9 @@ class Stepping:
         self._requests: dict[
             tuple[int, int, int], list[tuple[Label, Broker | None, int, Timer | None]]
         ] = {}
-        self._standing: dict[tuple[int, tuple[int, int, bool]], int] = {}
+        self._without_past: dict[tuple[int, int], int] = {}
         self._disconnected: dict[tuple[int, int, frozenset[int] | None], int] = {}
-        self._read: dict[tuple[int, tuple[int, int], tuple[int, int, bool]], int] = {}
+        self._read: dict[tuple[int, tuple[int, int, int]], int] = {}
         self._settled: dict[tuple[tuple[int, ...], int], tuple[int, tuple[int, ...]]] = {}
         configuration = model.configuration
         self._gives_up = (
@@ -167,10 +163,11 @@ class Stepping:
         cluster = self._clusters[number]
         known = cluster.standing.get(client)
         if known is None:
-            key = (client, cluster.clients)
-            after = self._standing.get(key)
+            key = (client, cluster.reading[2])
+            after = self._without_past.get(key)
             if after is None:
-                after = self._standing[key] = self._reduce(self._clients[client], cluster.clients)
+                reduced = without_past_records(self._model, self._clients[client], key[1])
+                after = self._without_past[key] = self._client(reduced)
             known = cluster.standing[client] = self._settled_state(number, after)
         return known
 
@@ -275,11 +272,9 @@ class Stepping:
         cluster = self._clusters[number]
         known = cluster.reduced.get(client)
         if known is None:
-            key = (client, cluster.reading, cluster.clients)
-            after = self._read.get(key)
+            after = self._read.get((client, cluster.reading))
             if after is None:
-                read = with_reads(self._model, self._clients[client], *cluster.reading)
-                after = self._read[key] = self._reduce(read, cluster.clients)
+                after = self._read[client, cluster.reading] = self._reads(client, cluster.reading)
             known = cluster.reduced[client] = self._settled_state(number, after)
         return known
 
@@ -315,10 +310,10 @@ class Stepping:
             lone = cluster.lone[key] = self.cluster(state)
         return lone, there
 
-    def _reduce(self, client: Client, surroundings: tuple[int, int, bool]) -> int:
-        past, leader, stays = surroundings
-        reduced = without_past_records(self._model, client, past)
-        return self._client(after_prompt_sends(self._model, reduced, leader, stays=stays))
+    def _reads(self, client: int, reading: tuple[int, int, int]) -> int:
+        readable, unremovable_records, past = reading
+        after = with_reads(self._model, self._clients[client], readable, unremovable_records)
+        return self._client(without_past_records(self._model, after, past))
 
     def _client(self, client: Client) -> int:
         known = self._client_numbers.get(client)
@@ -344,7 +339,7 @@ class Stepping:
 
     def _described(self, state: State, parts: _Parts) -> _Cluster:
         model, brokers, leader = self._model, state.brokers, state.controller.leader
-        reachable = leader if leader != NOBODY and brokers[leader].alive else NOBODY
+        reachable = leader != NOBODY and brokers[leader].alive
         old = log = None
         if model.reduces(state) and has_final_leader(model, state):
             old = old_leaders(state)
@@ -358,13 +353,12 @@ class Stepping:
             timers=[],
             prompt=False,
             waits=awaits_heals_only(model, state),
-            producer=(state.run.phase, reachable),
+            producer=(state.run.phase, leader if reachable else NOBODY),
             requests=tuple(self._view(state, stored, number) for number in range(len(brokers))),
-            reading=(readable_records(state), unremovable(model, state)),
-            clients=(
+            reading=(
+                readable_records(state),
+                unremovable(model, state),
                 model.sent_before[state.run.phase] if model.reduction else 0,
-                reachable,
-                leads_until_it_ends(model, state),
             ),
             leaders=old,
             log=log,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
-from ackproof_model.effects import Configures, Cuts, Effect, Ends, Stalls
+from ackproof_model.effects import Cuts, Effect, Ends, Stalls
 
 #: The greatest delay of a step of the schedule, in seconds: commands and verification take time.
 SLACK_S = 5.0
@@ -162,16 +162,6 @@ class Injection:
     def loses_data(self) -> bool:
         """Whether logs may lose appended records."""
         return any(isinstance(one, Ends) and one.log != "kept" for one in self.effects)
-
-    @property
-    def may_depose(self) -> bool:
-        """Whether a leader that runs may be deposed, or clients may not reach it."""
-        return not all(
-            isinstance(one, Configures)
-            or (isinstance(one, Ends) and not one.clean)
-            or (isinstance(one, Cuts) and one.channels == ("replication",))
-            for one in self.effects
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -126,20 +126,10 @@ class Model:
         return max((n + 1 for n, one in enumerate(self.schedule) if one.loses_data), default=0)
 
     @cached_property
-    def last_deposing(self) -> int:
-        """The number of faults up to the last one by which a running leader may be deposed."""
-        return max((n + 1 for n, one in enumerate(self.schedule) if one.may_depose), default=0)
-
-    @cached_property
     def counts_sent(self) -> bool:
         """Whether a condition counts sent records."""
         every = (one for fault in self.schedule for one in (*fault.when, *fault.heal_when))
         return any(isinstance(one, Progress) and one.outcome == "sent" for one in leaves(every))
-
-    @cached_property
-    def sends_promptly(self) -> bool:
-        """Whether steps of the producer that only take time are left out (see `reduction`)."""
-        return self.reduction and self.ordered and not self.counts_sent
 
     @cached_property
     def heals_by_progress(self) -> bool:

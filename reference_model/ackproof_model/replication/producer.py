@@ -27,13 +27,13 @@ from ackproof_model.replication.state import (
 IN_FLIGHT = 2
 
 
-def with_status(client: Client, record: int, status: int) -> Client:
+def _with_status(client: Client, record: int, status: int) -> Client:
     statuses = (*client.status[:record], status, *client.status[record + 1 :])
     return Client(client.leader, statuses, client.retries, client.read)
 
 
 def set_status(state: State, record: int, status: int) -> State:
-    return state.with_client(with_status(state.client, record, status))
+    return state.with_client(_with_status(state.client, record, status))
 
 
 def is_acked(model: Model, status: int) -> bool:
@@ -96,7 +96,7 @@ def fail(model: Model, state: State, record: int) -> State:
             return give_up(model, state, record)
         retries = (*client.retries[:record], left - 1, *client.retries[record + 1 :])
         client = client._replace(retries=retries)
-    return state.with_client(with_status(client, record, WAITING))
+    return state.with_client(_with_status(client, record, WAITING))
 
 
 def give_up(model: Model, state: State, record: int) -> State:
@@ -106,7 +106,7 @@ def give_up(model: Model, state: State, record: int) -> State:
     """
     written = any(record_of(one) == record for b in state.brokers for one in b.log)
     trace = written or any(status != UNSENT for status in state.client.status[record + 1 :])
-    client = with_status(state.client, record, DROPPED if trace else UNSENT)
+    client = _with_status(state.client, record, DROPPED if trace else UNSENT)
     if model.limited_retries and not trace:
         whole = (
             *client.retries[:record],

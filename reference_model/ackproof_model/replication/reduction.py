@@ -14,11 +14,10 @@ import itertools
 from ackproof_model.configuration import Truncation
 from ackproof_model.replication import replica
 from ackproof_model.replication.model import Model
-from ackproof_model.replication.producer import next_to_resend, unresolved, with_status
+from ackproof_model.replication.producer import unresolved
 from ackproof_model.replication.state import (
     ACKED,
     DROPPED,
-    FLYING,
     NOBODY,
     STARTING,
     UNSENT,
@@ -196,34 +195,6 @@ def without_past_records(model: Model, client: Client, past: int) -> Client:
         return client
     status = tuple(DROPPED if one == UNSENT else one for one in client.status[:past])
     return client._replace(status=status + client.status[past:])
-
-
-def leads_until_it_ends(model: Model, state: State) -> bool:
-    """Whether a leader that runs is deposed only when its process ends, and clients reach it."""
-    harm, run = state.harm, state.run
-    unheard = harm.stalled | harm.away | harm.deaf | harm.mute
-    return (run.over or run.phase >= model.last_deposing) and not unheard and harm.quorum
-
-
-def after_prompt_sends(model: Model, client: Client, leader: int, *, stays: bool) -> Client:
-    """Return the clients after steps of the producer that only take time.
-
-    leader: the leader that clients reach. A producer that knows none sends nothing, so it learns of
-    this one at once: it can still learn of the next one instead of sending.
-
-    stays: see `leads_until_it_ends`. Then a record that waits to be sent again is in flight at
-    once: it waits there as well, until the leader handles it or its process ends, and then it waits
-    again. If another record is in flight, it may be handled first, so the order is left open.
-    """
-    if leader == NOBODY or client.leader not in (NOBODY, leader) or not model.sends_promptly:
-        return client
-    client = client._replace(leader=leader)
-    if not stays or model.acks == "0" or model.limited_retries:
-        return client
-    if any(FLYING <= status < model.appended for status in client.status):
-        return client
-    record = next_to_resend(model, client)
-    return client if record is None else with_status(client, record, FLYING + leader)
 
 
 def ends_small(model: Model, state: State, old: int) -> bool | None:

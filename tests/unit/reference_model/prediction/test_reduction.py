@@ -19,21 +19,17 @@ from ackproof_model import (
 )
 from ackproof_model.prediction import stepping
 from ackproof_model.prediction.availability import availability
-from ackproof_model.prediction.search import SEARCHED, explore, settled
+from ackproof_model.prediction.search import SEARCHED, explore
 from ackproof_model.replication import reduction
 from ackproof_model.replication.model import Model
-from ackproof_model.replication.producer import next_to_resend, with_status
-from ackproof_model.replication.state import DROPPED, FLYING, NOBODY, Client
+from ackproof_model.replication.state import DROPPED, NOBODY
 from unit.reference_model.schedules import (
     ACKED,
     KILL,
-    LEADER,
-    MORE_ACKED,
     POWER_LOSS,
     SHUTDOWN,
     ZOMBIE,
     injection,
-    kill,
 )
 
 #: Of a follower: with a new leader epoch for each ISR, the leader learns of its own.
@@ -81,19 +77,6 @@ CASES = {
         {"acks": "1", "replication_factor": 2},
     ),
     "a clean stop and a power loss": (limit_of_elr(SHUTDOWN), {"idempotence": True, **TWO}),
-    "a zombie while others are acked": (
-        (
-            replace(
-                ZOMBIE[0],
-                heal_when=(FaultEvent(fault=1, event="began"),),
-                heal_or_after=None,
-            ),
-            injection("none", when=(MORE_ACKED,)),
-        ),
-        {"acks": "1", "max_in_flight": 1, **TWO},
-    ),
-    "a kill with two in flight": ((kill(),), TWO),
-    "a leader stops": ((injection("stop", SHUTDOWN, targets=LEADER, when=(ACKED,)),), TWO),
     "two kills": (limit_of_elr(KILL, KILL), {"idempotence": True, **TWO}),
 }
 
@@ -118,63 +101,6 @@ def test_what_is_left_out_changes_no_answer(configure: Configure, case: str) -> 
     whole, every = answers(configure, case, reduction=False)
     assert told == whole
     assert 2 * states < every
-
-
-def final_states(configure: Configure, case: str) -> tuple[object, int]:
-    """Return all final states of a case but for the producer's leader, and the number of states."""
-    schedule, settings = CASES[case]
-    configuration = configure(**({"session_timeout_s": 3.0, "kafka_version": "4.3.1"} | settings))
-    model = Model(configuration, schedule)
-    found = explore(model, max_states=150_000)
-    assert found.complete
-    states = map(found.state, range(found.states))
-    final = {
-        state.with_client(state.client._replace(leader=NOBODY))
-        for state in states
-        if settled(model, state)
-    }
-    return (final, found.stuck > 0, found.at_risk, availability(model, found)), found.states
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_prompt_steps_of_the_producer_lead_to_the_same_final_states(
-    configure: Configure, monkeypatch: pytest.MonkeyPatch, case: str
-) -> None:
-    final, states = final_states(configure, case)
-    monkeypatch.setattr(Model, "sends_promptly", False)
-    each, every = final_states(configure, case)
-    assert final == each
-    assert states <= every
-
-
-def in_any_order(model: Model, client: Client, leader: int, *, stays: bool) -> Client:
-    """A record is sent again at once although another one is in flight."""
-    client = reduction.after_prompt_sends(model, client, leader, stays=stays)
-    record = next_to_resend(model, client)
-    if leader == NOBODY or client.leader != leader or not stays or record is None:
-        return client
-    return with_status(client, record, FLYING + leader)
-
-
-def from_any_leader(model: Model, client: Client, leader: int, *, stays: bool) -> Client:
-    """The producer also forgets an old leader at once."""
-    forgotten = client if leader == NOBODY else client._replace(leader=NOBODY)
-    return reduction.after_prompt_sends(model, forgotten, leader, stays=stays)
-
-
-@pytest.mark.parametrize(
-    ("name", "wrong", "case"),
-    [
-        ("after_prompt_sends", in_any_order, "a kill with two in flight"),
-        ("after_prompt_sends", from_any_leader, "a zombie while others are acked"),
-    ],
-)
-def test_a_step_that_does_more_than_take_time_changes_the_final_states(
-    configure: Configure, monkeypatch: pytest.MonkeyPatch, *, name: str, wrong: object, case: str
-) -> None:
-    final, _ = final_states(configure, case)
-    monkeypatch.setattr(stepping, name, wrong)
-    assert final_states(configure, case)[0] != final
 
 
 @pytest.mark.parametrize(

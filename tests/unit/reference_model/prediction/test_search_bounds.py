@@ -20,16 +20,14 @@ from ackproof_model.replication.model import Model
 from ackproof_model.replication.producer import step_down
 from ackproof_model.replication.reading import readable_records, unremovable, with_reads
 from ackproof_model.replication.reduction import (
-    after_prompt_sends,
     alone,
     awaits_heals_only,
     ends_small,
     has_final_leader,
-    leads_until_it_ends,
     old_leaders,
     without_past_records,
 )
-from ackproof_model.replication.state import NOBODY, initial
+from ackproof_model.replication.state import initial
 from ackproof_model.replication.transitions import (
     cluster_moves,
     exits,
@@ -106,10 +104,6 @@ def stands_for(model, state):
     records = readable_records(state), unremovable(model, state)
     client = with_reads(model, state.client, *records)
     client = without_past_records(model, client, model.sent_before[state.run.phase])
-    leader = state.controller.leader
-    reached = leader if leader != NOBODY and state.brokers[leader].alive else NOBODY
-    stays = leads_until_it_ends(model, state)
-    client = after_prompt_sends(model, client, reached, stays=stays)
     state = state.with_client(client)
     if not (model.reduces(state) and has_final_leader(model, state)):
         return state
