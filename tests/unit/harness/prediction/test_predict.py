@@ -258,58 +258,6 @@ def test_default_question_is_answered_exactly(acks: str, min_insync: int, lost: 
     assert "it stopped early" not in record.prediction.bounds
 
 
-def test_a_loss_that_needs_a_record_sent_again_late_is_possible() -> None:
-    """Seed 46 of the drawn schedules lost 5 acked records, which a reduction of the search hid."""
-    found = {
-        "version": 1,
-        "name": "drawn-46",
-        "seed": 46,
-        "kafka": "2.6.2",
-        "cluster": {
-            "settings": {"replica.lag.time.max.ms": 4000, "zookeeper.session.timeout.ms": 6000}
-        },
-        "topics": {
-            "orders": {
-                "assignment": [[2, 1, 3]],
-                "settings": {"min.insync.replicas": 2, "unclean.leader.election.enable": False},
-            }
-        },
-        "workload": {
-            "topic": "orders",
-            "rate": "400/s",
-            "records": 24000,
-            "seconds": "45s",
-            "tail": 100,
-            "settings": {"acks": "all", "enable.idempotence": False},
-        },
-        "faults": [
-            {
-                "fault": "kill",
-                "id": "fallen",
-                "target": "followers of orders-0",
-                "when": ["300 acked", "isr of orders-0 == 3"],
-                "heal_when": "last began",
-            },
-            {
-                "fault": "kill",
-                "target": "leader of orders-0",
-                "id": "last",
-                "when": ["200 more acked", "isr of orders-0 == 1"],
-                "or_after": "15s",
-                "heal_after": "20s",
-            },
-            {
-                "fault": "unclean_election",
-                "topic": "orders",
-                "when": ["fallen ended", "leader of orders-0 == none", "after 6s"],
-                "or_after": "12s",
-                "heal_after": "2s",
-            },
-        ],
-    }
-    assert predict(Scenario.model_validate(found)).predicted["lost"] == "possible"
-
-
 @pytest.mark.parametrize(
     ("number", "lost"), [(0, "certain"), (1, "certain"), (2, "impossible")], ids=["0", "1", "all"]
 )
