@@ -131,6 +131,17 @@ def _topic(chance: random.Random) -> Topic:
     )
 
 
+def by_acks(cluster: KafkaCluster, settings: Mapping[str, int]) -> dict[str, Producer]:
+    """Return a producer with acks=1 and one with acks=all."""
+    common = {
+        "bootstrap.servers": cluster.bootstrap_servers,
+        "delivery.timeout.ms": 3000,
+        "log_level": 0,
+        **settings,
+    }
+    return {acks: Producer({**common, "acks": acks}) for acks in ("1", "all")}
+
+
 def send(cluster: KafkaCluster, drawn: Drawn, first: int) -> dict[TopicPartition, dict[int, int]]:
     """Send records while brokers may be down; return the numbers of the acked ones by offset."""
     acked: defaultdict[TopicPartition, dict[int, int]] = defaultdict(dict)
@@ -140,13 +151,7 @@ def send(cluster: KafkaCluster, drawn: Drawn, first: int) -> dict[TopicPartition
             place = message.topic(), message.partition()
             acked[place][message.offset()] = int(message.value())
 
-    common = {
-        "bootstrap.servers": cluster.bootstrap_servers,
-        "delivery.timeout.ms": 3000,
-        "batch.num.messages": 20,
-        "log_level": 0,
-    }
-    producers = {acks: Producer({**common, "acks": acks}) for acks in ("1", "all")}
+    producers = by_acks(cluster, {"batch.num.messages": 20})
     for number in range(first, first + _RECORDS):
         for (name, partition), topic in drawn.topics.items():
             producer = producers[topic.acks]

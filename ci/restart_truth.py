@@ -24,6 +24,7 @@ from advise_truth import (
     ROOT,
     SPEC,
     Drawn,
+    by_acks,
     draw,
     happen,
     on_disks,
@@ -33,7 +34,6 @@ from advise_truth import (
     stored,
 )
 from cluster_fork import copy_disks
-from confluent_kafka import Producer
 
 from ackproof.advise import live, rolling
 from ackproof.advise.disks import read_disks
@@ -69,13 +69,7 @@ def sending(
             acked[place].add((message.offset(), int(message.value())))
 
     def produce() -> None:
-        common = {
-            "bootstrap.servers": cluster.bootstrap_servers,
-            "delivery.timeout.ms": 3000,
-            "linger.ms": 0,
-            "log_level": 0,
-        }
-        producers = {acks: Producer({**common, "acks": acks}) for acks in ("1", "all")}
+        producers = by_acks(cluster, {"linger.ms": 0})
         number = first
         while not ended.wait(_EVERY_S):
             for (name, partition), topic in drawn.topics.items():
