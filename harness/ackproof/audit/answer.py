@@ -6,9 +6,10 @@ form (`ackproof.audit/1`), in which no key changes its meaning.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import chain
 
 from ackproof.own_config.configuration import FileRead, FileRefused, Given
 
@@ -127,13 +128,17 @@ Failures = tuple[Failure, ...]
 class Assumed:
     """The answer under one value of each setting that nobody states. when: these values.
 
-    The risks repeat none of them in their own `when`: answers share risks.
+    parts: the risks, in groups that answers share. They repeat no value in their own `when`.
     """
 
     when: Mapping[str, str]
-    risks: tuple[Risk, ...]
+    parts: tuple[tuple[Risk, ...], ...]
     survives: tuple[Failures, ...]
     undecided: tuple[Failures, ...] = ()
+
+    @property
+    def risks(self) -> Iterator[Risk]:
+        return chain.from_iterable(self.parts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -163,6 +163,13 @@ def covers(smaller: Failures, larger: Failures) -> bool:
     return not Counter(smaller) - Counter(larger)
 
 
+@cache
+def within(failures: Failures) -> frozenset[Failures]:
+    """Return all sets within a sorted set of failures, itself included."""
+    smaller = {failures[:at] + failures[at + 1 :] for at in range(len(failures))}
+    return frozenset([failures]).union(*map(within, smaller))
+
+
 #: The ends of a broker, each worse than the one before it.
 _ENDS = (Failure.CLEAN_RESTART, Failure.CRASH, Failure.POWER_LOSS, Failure.DISK_REPLACED)
 
