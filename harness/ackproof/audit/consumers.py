@@ -23,6 +23,7 @@ from ackproof.audit.words import covers, phrase
 from ackproof.own_config.configuration import Client, Given
 from ackproof.scenario.librdkafka import EARLIEST
 from ackproof_model import consumer_groups
+from ackproof_model.configuration import Profile
 from ackproof_model.consumer_groups import CommitMode, OffsetBudgets, OffsetModel
 
 _AUTO = "enable.auto.commit"
@@ -57,7 +58,7 @@ def _of_commits(setup: Setup, consumer: Client) -> Iterator[Risk]:
         mode, when = "auto-on-poll", {}
     elif on and stored == "true":
         mode, when = "auto", {}
-    version = setup.partition.kafka_version
+    version = _with_same_rules(setup.partition.kafka_version)
     for failure, kind in _FAILURES.items():
         ways = [(_ways(version, mode, kind), when)]
         if mode == "auto-on-poll":
@@ -77,6 +78,15 @@ def _of_commits(setup: Setup, consumer: Client) -> Iterator[Risk]:
                     trace=trace,
                     when=assumed,
                 )
+
+
+#: A version for each set of the rules that a group reads.
+_VERSIONS: dict[object, str] = {}
+
+
+def _with_same_rules(version: str) -> str:
+    profile = Profile.of(version)
+    return _VERSIONS.setdefault((profile.group_fencing, profile.clients_truncate), version)
 
 
 @cache

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, reduce
+from itertools import repeat
 from operator import or_
 
 from ackproof.audit.answer import Assumed, Failures, Risk
@@ -99,11 +100,10 @@ class Space:
     """The combinations of assumed values of some setups. Sets of them are numbers, a bit each."""
 
     def __init__(self, whens: Sequence[When]) -> None:
-        self._whens = whens
         self.keys = list(dict.fromkeys(key for when in whens for key in when))
-        self._values = {
-            key: list(dict.fromkeys(when.get(key, "") for when in whens)) for key in self.keys
-        }
+        self._number = len(whens)
+        self._columns = {key: [when.get(key, "") for when in whens] for key in self.keys}
+        self._values = {key: list(dict.fromkeys(self._columns[key])) for key in self.keys}
         self._alike: dict[tuple[str, ...], dict[tuple[str, ...], int]] = {}
         self._boxes: dict[int, list[tuple[int, dict[str, str]]]] = {}
 
@@ -116,8 +116,9 @@ class Space:
         known = tuple(keys)
         if known not in self._alike:
             alike: dict[tuple[str, ...], int] = {}
-            for at, when in enumerate(self._whens):
-                values = tuple(when.get(key, "") for key in keys)
+            columns = [self._columns[key] for key in keys]
+            points = zip(*columns, strict=True) if keys else repeat((), self._number)
+            for at, values in enumerate(points):
                 alike[values] = alike.get(values, 0) | 1 << at
             self._alike[known] = alike
         return self._alike[known]

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from ackproof_model.adversary.successors import lost
-from ackproof_model.bounds.losing import Minima, Minimum, Question, stored
+from ackproof_model.bounds.losing import Minima, Minimum, Question, minima
 from ackproof_model.bounds.story import replay
 from ackproof_model.configuration import Configuration, Profile, Truncation
 from ackproof_model.exposure import Budget, Exposure
@@ -190,7 +190,7 @@ def _lost_under(question: Question, budget: Budget, *, constant: bool) -> Answer
     """`constant`: min.insync.replicas does not change; otherwise `question` has its least value."""
     if not budget.total:
         return _IMPOSSIBLE, "no broker ends, is cut off or deposed, so no log is truncated", ()
-    known = stored().get(question.key)
+    known = minima(question)
     searched = f"; every order of up to {known.searched} was searched" if known else ""
     if known and (found := known.lost_by(budget)):
         verb = "loses" if found.budget.total == 1 else "lose"

@@ -8,7 +8,7 @@ if searches or an argument exclude every loss. Otherwise it is undecided.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import combinations_with_replacement
@@ -94,31 +94,95 @@ class FailureSets:
         )
 
 
+class _Sets:
+    """Sets of failures, the small ones first, with their budgets. Choices of them are bits."""
+
+    def __init__(self, sets: Sequence[Failures], budgets: Sequence[Budget]) -> None:
+        self.sets, self.budgets = sets, budgets
+        numbers = {failures: at for at, failures in enumerate(sets)}
+        self.larger = [0] * len(sets)  # the sets that contain a set, itself included
+        for failures, at in numbers.items():
+            for part in _parts(failures):
+                if part in numbers:
+                    self.larger[numbers[part]] |= 1 << at
+        self._chosen: dict[object, int] = {}
+
+    def allowing(self, least: Budget) -> int:
+        """Return the sets whose budgets allow another one."""
+        return self._choice((least,), least.within)
+
+    def inside(self, most: Budget) -> int:
+        """Return the sets whose budgets another one allows."""
+        return self._choice((most, None), lambda asked: asked.within(most))
+
+    def up_to(self, total: int) -> int:
+        """Return the sets with so many perturbations at most."""
+        return self._choice(total, lambda asked: asked.total <= total)
+
+    def _choice(self, name: object, chosen: Callable[[Budget], bool]) -> int:
+        if name not in self._chosen:
+            self._chosen[name] = _bits(map(chosen, self.budgets))
+        return self._chosen[name]
+
+
+def _bits(chosen: Iterable[bool]) -> int:
+    return sum(1 << at for at, one in enumerate(chosen) if one)
+
+
 @cache
 def failure_sets(exposed: Exposed) -> FailureSets:
     """Return the answer for all sets of up to three failures, and for the loss of all logs."""
-    losing: dict[Failures, Loss] = {}
-    safe: list[Failures] = []
-    undecided: dict[Failures, None] = {}
     logs = {one.failures: one for one in _all_logs(exposed)}
-    for failures in dict.fromkeys((*_sets_of(exposed), *logs)):
-        if not losing.keys().isdisjoint(_parts(failures)):
-            continue
-        verdict = (
-            _loss(exposed, failures)
-            or logs.get(failures)
-            or _alone(exposed, failures)
-            or _excluded(exposed, failures)
-        )
-        if isinstance(verdict, Loss):
-            losing[failures] = verdict
-        elif verdict:
-            safe.append(failures)
-        elif undecided.keys().isdisjoint(_parts(failures)):
-            undecided[failures] = None
-    return FailureSets(
-        losing=tuple(losing.values()), survived=tuple(_largest(safe)), undecided=tuple(undecided)
+    some = _with_budgets(
+        tuple(dict.fromkeys((*_sets_of(exposed), *logs))),
+        lag=exposed.question.lag,
+        in_rack=in_a_rack(exposed),
+        flushed=exposed.flushed,
     )
+    known = minima(exposed.question)
+    ways = [(one, some.allowing(one.budget)) for one in (known.losing if known else ())]
+    searched = some.up_to(known.searched) if known else 0
+    for budget in known.safe if known else ():
+        searched |= some.inside(budget)
+    # The argument covers any number of other perturbations.
+    kept = [
+        bool(keeps_everything(exposed.question, Budget(power_losses=number))) for number in (0, 1)
+    ]
+    losing: list[Loss] = []
+    undecided: list[Failures] = []
+    covered = safe = beyond = 0
+    for at, failures in enumerate(some.sets):
+        if covered >> at & 1:
+            continue
+        found = next((one for one, losing_sets in ways if losing_sets >> at & 1), None)
+        loss = _loss(exposed, failures, found) or logs.get(failures) or _alone(exposed, failures)
+        if loss:
+            losing.append(loss)
+            covered |= some.larger[at]
+        elif _excluded(
+            exposed,
+            failures,
+            searched=found is None and bool(searched >> at & 1),
+            kept=kept[some.budgets[at].power_losses > 0],
+        ):
+            safe |= 1 << at
+        elif not beyond >> at & 1:
+            undecided.append(failures)
+            beyond |= some.larger[at]
+    return FailureSets(
+        losing=tuple(losing),
+        survived=tuple(
+            failures
+            for at, failures in enumerate(some.sets)
+            if safe >> at & 1 and some.larger[at] & safe == 1 << at
+        ),
+        undecided=tuple(undecided),
+    )
+
+
+@cache
+def _with_budgets(sets: tuple[Failures, ...], *, lag: float, in_rack: int, flushed: bool) -> _Sets:
+    return _Sets(sets, [_budget(one, lag=lag, in_rack=in_rack, flushed=flushed) for one in sets])
 
 
 @cache
@@ -133,12 +197,6 @@ def _sets(replicas: int, *, racks: bool) -> tuple[Failures, ...]:
         for number in range(1, _MOST + 1)
         for failures in combinations_with_replacement(events, number)
     )
-
-
-def _largest(safe: Collection[Failures]) -> Iterator[Failures]:
-    """Yield the sets that are in no larger one."""
-    inside = {part for failures in safe for part in _parts(failures) if part != failures}
-    return (failures for failures in safe if failures not in inside)
 
 
 def largest_sets(exposed: Exposed) -> tuple[Failures, ...]:
@@ -181,12 +239,10 @@ def in_a_rack(exposed: Exposed) -> int:
     return math.ceil(exposed.question.replicas / max(exposed.racks, 1))
 
 
-def _loss(exposed: Exposed, failures: Failures) -> Loss | None:
-    """Return the stored way in which the failures lose a record, if there is one."""
+def _loss(exposed: Exposed, failures: Failures, found: Minimum | None) -> Loss | None:
+    """Return the way in which the failures lose a record; found: the stored one."""
     if exposed.acks_0 and not {LAG, CONTROLLERS}.issuperset(failures):
         return Loss(failures=failures, reason=_UNANSWERED, at_risk=_IN_FLIGHT)
-    known = minima(exposed.question)
-    found = known.lost_by(budget(exposed, failures)) if known else None
     if found is None:
         return _among_three(exposed, failures)
     if not _realistic(failures, found):
@@ -203,20 +259,21 @@ def _alone(exposed: Exposed, failures: Failures) -> Loss | None:
     return None
 
 
-def _excluded(exposed: Exposed, failures: Failures) -> bool:
-    """Whether searches or an argument exclude that the failures lose a record."""
-    asked = budget(exposed, failures)
+def _excluded(exposed: Exposed, failures: Failures, *, searched: bool, kept: bool) -> bool:
+    """Whether searches or an argument exclude that the failures lose a record.
+
+    searched: a search of this budget found no loss. kept: the argument covers it.
+    """
     ends = sum(one in _ENDS for one in failures) + failures.count(RACK) * in_a_rack(exposed)
     quorum = CONTROLLERS not in failures and ends <= max((exposed.combined - 1) // 2, 0)
     if not quorum and (CONTROLLERS in failures or exposed.combined):
         # Restarted controllers have no sessions: a broker may lead again without being fenced.
-        return bool(keeps_everything(exposed.question, asked.plus(Budget(fencings=math.inf))))
+        return kept
     if DISK_REPLACED in failures and len(failures) > 1 and _forgets_eligible(exposed.question):
         return False
-    if asked == Budget(shrinks=asked.shrinks):
+    if {LAG}.issuperset(failures):
         return True  # no leader is deposed, and no log is truncated
-    known = minima(exposed.question)
-    return bool((known and known.excludes(asked)) or keeps_everything(exposed.question, asked))
+    return searched or kept
 
 
 def _forgets_eligible(question: Question) -> bool:

@@ -471,9 +471,9 @@ def test_sole_replica_is_no_matter_of_acks_and_an_unknown_loss_has_no_number() -
     ((setup,),) = setups(own_config(OF_CATALOGUE[-1].values[0].scenario))
     sole = replace(setup.partition, idempotence=False, acks="1", replication_factor=1)
     alone = replace(setup, partition=replace(sole, min_insync_replicas=1))
-    assert cases.loss(alone, [Failure.POWER_LOSS]) == "B5"
+    assert cases.loss(alone, (Failure.POWER_LOSS,)) == "B5"
     clean = replace(setup.partition, unclean_leader_election=False)
-    assert cases.loss(replace(setup, partition=clean), [Failure.CRASH]) == ""
+    assert cases.loss(replace(setup, partition=clean), (Failure.CRASH,)) == ""
 
 
 def test_a_producer_that_starts_again_writes_twice_what_it_sends_again() -> None:
