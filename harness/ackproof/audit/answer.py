@@ -6,7 +6,7 @@ form (`ackproof.audit/1`), in which no key changes its meaning.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import chain
@@ -103,7 +103,8 @@ class Risk:
     empty if it holds for all. case: the known loss, such as `B5`; '' without one. text: one
     sentence for a reader. at_risk: which records. trace: the shortest way, a sentence a step.
     decided_by: the least changes that remove it, best first. accepted: the reason for which it was
-    accepted; '' if it was not. here: the result of `--prove`.
+    accepted; '' if it was not. here: the result of `--prove`. tell: adds the trace and what is at
+    risk, if they are searched only for a reader.
     """
 
     effect: Effect
@@ -118,6 +119,11 @@ class Risk:
     runs: Runs | None = None
     accepted: str = ""
     here: Proof | None = None
+    tell: Callable[[Risk], Risk] | None = field(default=None, compare=False, repr=False)
+
+    def told(self) -> Risk:
+        """Return the risk with its trace."""
+        return self.tell(self) if self.tell else self
 
 
 #: Failures of which each is one event, in the order of `Failure`.

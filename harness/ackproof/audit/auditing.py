@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from ackproof.audit import (
@@ -303,7 +304,7 @@ def _risks(answers: Sequence[Assumed], group: Sequence[Setup]) -> tuple[Risk, ..
         setup = group[at]
         if risk.effect is Effect.LOST and not risk.trace:  # a loss by brokers
             changes = decided_by(setup, risk.failures)
-            merged.append(replace(told(setup, risk), when=risk.when, decided_by=changes))
+            merged.append(replace(risk, decided_by=changes, tell=partial(told, setup)))
         else:
             merged.append(risk)
     return tuple(

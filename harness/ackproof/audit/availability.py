@@ -111,16 +111,16 @@ def _remedies(setup: Setup, effect: Effect, failures: Failures) -> Iterator[Deci
     crashes, lag = failures.count(_CRASH), _LAG in failures
 
     def helps(**changes: int) -> bool:
-        question = _question(replace(partition, **changes), effect)  # type: ignore[arg-type]
+        question = _question(partition, effect, **changes)
         return question.replicas <= MOST_REPLICAS and (
             _stopped_by(question, crashes, lag=lag) is None
         )
 
     replicas, fewer = partition.replication_factor + 1, partition.min_insync_replicas - 1
-    if (brokers is None or replicas <= brokers) and helps(replication_factor=replicas):
+    if (brokers is None or replicas <= brokers) and helps(replicas=replicas):
         given = replication_factor(setup)
         yield decision("replication.factor", given, replicas, "one more copy of each record")
-    if fewer and helps(min_insync_replicas=fewer):
+    if fewer and helps(minimum=fewer):
         yield _lower(setup, fewer)
 
 
@@ -134,16 +134,29 @@ def _lower(setup: Setup, value: int) -> Decision:
 RULES = {False: "3.9.1", True: "4.3.1"}
 
 
-def _question(partition: Configuration, effect: Effect) -> Question:
-    replicas, elr = partition.replication_factor, partition.profile.elr
-    waits = partition.acks == "all" and effect is Effect.WRITES_STOP
+def _question(
+    partition: Configuration, effect: Effect, *, replicas: int = 0, minimum: int = 0
+) -> Question:
+    """Return what is asked about a partition. replicas, minimum: in place of its own."""
+    replicas = replicas or partition.replication_factor
+    return _asked(
+        elr=partition.profile.elr,
+        waits=partition.acks == "all" and effect is Effect.WRITES_STOP,
+        replicas=replicas,
+        minimum=min(minimum or partition.min_insync_replicas, replicas),
+        unclean=partition.unclean_election,
+    )
+
+
+@cache
+def _asked(*, elr: bool, waits: bool, replicas: int, minimum: int, unclean: bool) -> Question:
     return Question(
         kafka_version=RULES[elr],
         elr=elr,
         acks="all" if waits else "1",
         replicas=replicas,
-        min_insync_replicas=min(partition.min_insync_replicas, replicas),
-        unclean=partition.unclean_election,
+        min_insync_replicas=minimum,
+        unclean=unclean,
     )
 
 

@@ -149,8 +149,10 @@ def _risks(risks: Iterable[Risk]) -> list[dict[str, Any]]:
 
 
 def _risk(risk: Risk, first: Risk) -> dict[str, Any]:
+    fields_of = _fields(risk.told())
+    del fields_of["tell"]
     return {
-        **_fields(risk),
+        **fields_of,
         "decided_by": [*map(_fields, risk.decided_by)],
         "runs": risk.runs and _fields(risk.runs),
         "here": risk.here and _fields(risk.here),

@@ -14,7 +14,7 @@ from functools import cache
 from itertools import combinations_with_replacement
 
 from ackproof_model.bounds.answer import keeps_everything
-from ackproof_model.bounds.losing import Minimum, Question, minima
+from ackproof_model.bounds.losing import Minima, Minimum, Question, minima
 from ackproof_model.configuration import Profile
 from ackproof_model.exposure import Budget
 
@@ -95,38 +95,64 @@ class FailureSets:
 
 
 class _Sets:
-    """Sets of failures, the small ones first, with their budgets. Choices of them are bits."""
+    """Sets of failures, the small ones first, with their budgets. Choices of them are bits.
+
+    larger: for each set those that contain it, itself included.
+    """
 
     def __init__(self, sets: Sequence[Failures], budgets: Sequence[Budget]) -> None:
-        self.sets, self.budgets = sets, budgets
-        numbers = {failures: at for at, failures in enumerate(sets)}
-        self.larger = [0] * len(sets)  # the sets that contain a set, itself included
-        for failures, at in numbers.items():
-            for part in _parts(failures):
-                if part in numbers:
-                    self.larger[numbers[part]] |= 1 << at
+        self.sets, self._budgets = sets, budgets
         self._chosen: dict[object, int] = {}
+        numbers = {failures: at for at, failures in enumerate(sets)}
+        self.larger = [0] * len(sets)
+        for failures, at in numbers.items():
+            for part in _parts(failures) & numbers.keys():
+                self.larger[numbers[part]] |= 1 << at
+        self.every = (1 << len(sets)) - 1
+        self.losing_power = _bits(budget.power_losses > 0 for budget in budgets)
+
+    def having(self, *events: str) -> int:
+        """Return the sets with any of these events."""
+        return self._choice(events, lambda at: not set(events).isdisjoint(self.sets[at]))
+
+    def of_several(self) -> int:
+        return self._choice("several", lambda at: len(self.sets[at]) > 1)
+
+    def ending(self, most: int, in_rack: int) -> int:
+        """Return the sets after which more brokers have ended."""
+        return self._choice((most, in_rack), lambda at: _ends(self.sets[at], in_rack) > most)
 
     def allowing(self, least: Budget) -> int:
         """Return the sets whose budgets allow another one."""
-        return self._choice((least,), least.within)
+        return self._choice(least, lambda at: least.within(self._budgets[at]))
 
-    def inside(self, most: Budget) -> int:
-        """Return the sets whose budgets another one allows."""
-        return self._choice((most, None), lambda asked: asked.within(most))
+    def searched(self, known: Minima) -> int:
+        """Return the sets whose budgets were searched."""
+        most = known.searched
+        found = self._choice(most, lambda at: self._budgets[at].total <= most)
+        for safe in known.safe:
+            found |= self._inside(safe)
+        return found
 
-    def up_to(self, total: int) -> int:
-        """Return the sets with so many perturbations at most."""
-        return self._choice(total, lambda asked: asked.total <= total)
+    def _inside(self, most: Budget) -> int:
+        return self._choice((most,), lambda at: self._budgets[at].within(most))
 
-    def _choice(self, name: object, chosen: Callable[[Budget], bool]) -> int:
+    def _choice(self, name: object, chosen: Callable[[int], bool]) -> int:
         if name not in self._chosen:
-            self._chosen[name] = _bits(map(chosen, self.budgets))
+            self._chosen[name] = _bits(map(chosen, range(len(self.sets))))
         return self._chosen[name]
 
 
 def _bits(chosen: Iterable[bool]) -> int:
     return sum(1 << at for at, one in enumerate(chosen) if one)
+
+
+def _members(bits: int) -> Iterator[int]:
+    return (at for at in range(bits.bit_length()) if bits >> at & 1)
+
+
+def _ends(failures: Failures, in_rack: int) -> int:
+    return sum(one in _ENDS for one in failures) + failures.count(RACK) * in_rack
 
 
 @cache
@@ -141,41 +167,29 @@ def failure_sets(exposed: Exposed) -> FailureSets:
     )
     known = minima(exposed.question)
     ways = [(one, some.allowing(one.budget)) for one in (known.losing if known else ())]
-    searched = some.up_to(known.searched) if known else 0
-    for budget in known.safe if known else ():
-        searched |= some.inside(budget)
-    # The argument covers any number of other perturbations.
-    kept = [
-        bool(keeps_everything(exposed.question, Budget(power_losses=number))) for number in (0, 1)
-    ]
+    found = 0
+    for _, sets in ways:
+        found |= sets
     losing: list[Loss] = []
-    undecided: list[Failures] = []
-    covered = safe = beyond = 0
+    covered = 0
     for at, failures in enumerate(some.sets):
         if covered >> at & 1:
             continue
-        found = next((one for one, losing_sets in ways if losing_sets >> at & 1), None)
-        loss = _loss(exposed, failures, found) or logs.get(failures) or _alone(exposed, failures)
+        way = next((one for one, sets in ways if sets >> at & 1), None) if found >> at & 1 else None
+        loss = _loss(exposed, failures, way) or logs.get(failures) or _alone(exposed, failures)
         if loss:
             losing.append(loss)
             covered |= some.larger[at]
-        elif _excluded(
-            exposed,
-            failures,
-            searched=found is None and bool(searched >> at & 1),
-            kept=kept[some.budgets[at].power_losses > 0],
-        ):
-            safe |= 1 << at
-        elif not beyond >> at & 1:
-            undecided.append(failures)
-            beyond |= some.larger[at]
+    searched = some.searched(known) & ~found if known else 0
+    safe = _excluded(exposed, some, searched) & ~covered
+    undecided: list[Failures] = []
+    for at in _members(some.every & ~covered & ~safe):
+        if not covered >> at & 1:
+            undecided.append(some.sets[at])
+            covered |= some.larger[at]
     return FailureSets(
         losing=tuple(losing),
-        survived=tuple(
-            failures
-            for at, failures in enumerate(some.sets)
-            if safe >> at & 1 and some.larger[at] & safe == 1 << at
-        ),
+        survived=tuple(some.sets[at] for at in _members(safe) if some.larger[at] & safe == 1 << at),
         undecided=tuple(undecided),
     )
 
@@ -259,24 +273,28 @@ def _alone(exposed: Exposed, failures: Failures) -> Loss | None:
     return None
 
 
-def _excluded(exposed: Exposed, failures: Failures, *, searched: bool, kept: bool) -> bool:
-    """Whether searches or an argument exclude that the failures lose a record.
+def _excluded(exposed: Exposed, some: _Sets, searched: int) -> int:
+    """Return the sets of which searches or an argument exclude that they lose a record.
 
-    searched: a search of this budget found no loss. kept: the argument covers it.
+    searched: those whose budgets were searched without a loss.
     """
-    ends = sum(one in _ENDS for one in failures) + failures.count(RACK) * in_a_rack(exposed)
-    quorum = CONTROLLERS not in failures and ends <= max((exposed.combined - 1) // 2, 0)
-    if not quorum and (CONTROLLERS in failures or exposed.combined):
-        # Restarted controllers have no sessions: a broker may lead again without being fenced.
-        return kept
-    if DISK_REPLACED in failures and len(failures) > 1 and _forgets_eligible(exposed.question):
-        return False
-    if {LAG}.issuperset(failures):
-        return True  # no leader is deposed, and no log is truncated
-    return searched or kept
+    question = exposed.question
+    # The argument covers any number of other perturbations.
+    argued = some.every if keeps_everything(question, Budget(power_losses=1)) else 0
+    if keeps_everything(question, Budget()):
+        argued |= some.every & ~some.losing_power
+    without_quorum = some.having(CONTROLLERS)
+    if exposed.combined:
+        without_quorum |= some.ending((exposed.combined - 1) // 2, in_a_rack(exposed))
+    forgotten = some.having(DISK_REPLACED) & some.of_several() if _forgets(question) else 0
+    # Lag alone deposes no leader, and truncates no log.
+    harmless = some.every & ~some.having(*(one for one in EVENTS if one != LAG))
+    # Restarted controllers have no sessions: a broker may lead again without being fenced.
+    with_quorum = some.every & ~without_quorum & ~forgotten
+    return without_quorum & argued | with_quorum & (harmless | searched | argued)
 
 
-def _forgets_eligible(question: Question) -> bool:
+def _forgets(question: Question) -> bool:
     """Whether a new directory empties the ELR, which the searched rules leave out."""
     return question.elr and Profile.of(question.kafka_version).directory_drops_elr
 
