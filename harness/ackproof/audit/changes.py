@@ -16,7 +16,7 @@ from ackproof.audit.words import spelled
 from ackproof.kafka_versions import FEATURES_SINCE, numbers
 from ackproof.own_config.configuration import Given
 from ackproof_model.bounds.answer import never_acked
-from ackproof_model.bounds.failure_sets import FailureSets
+from ackproof_model.bounds.failure_sets import Exposed, failure_sets
 
 #: The first version with eligible leader replicas by default, and the version that stands for it.
 _WITH_ELR, _NEWEST = "4.1 or later", "4.3.1"
@@ -296,11 +296,13 @@ def _weight(setups: _Alike) -> tuple[int, ...]:
     """Return how many sets of one failure, of two, … lose or may lose, over all setups."""
     sizes = Counter[int]()
     for setup, count in setups:
-        for size, number in _sizes(found_sets(setup)).items():
-            sizes[size] += number * count
+        if not never_acked(setup.partition):
+            for size, number in _sizes(exposed(setup)).items():
+                sizes[size] += number * count
     return tuple(sizes[number] for number in range(1, 6))
 
 
 @cache
-def _sizes(found: FailureSets) -> Counter[int]:
+def _sizes(one: Exposed) -> Counter[int]:
+    found = failure_sets(one)
     return Counter([*(len(one.failures) for one in found.losing), *map(len, found.undecided)])

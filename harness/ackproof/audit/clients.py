@@ -9,7 +9,8 @@ from ackproof.audit.effective import of_consumer, of_producer
 from ackproof.audit.risk import decision, risk
 from ackproof.audit.setup import Setup
 from ackproof.kafka_versions import FEATURES_SINCE, numbers
-from ackproof_model import Likelihood, bounds
+from ackproof_model import Likelihood
+from ackproof_model.bounds.answer import resent
 from ackproof_model.configuration import Configuration
 from ackproof_model.exposure import Exposure
 
@@ -22,6 +23,7 @@ _UNANSWERED = {
     Failure.LEADER_MOVE: "The leader appends a batch, and another replica becomes leader.",
     Failure.LOST_SESSION: "The leader appends a batch, and loses its session before it responds.",
 }
+_UNANSWERED_ONCE = Exposure(unanswered=True)
 #: With acks=1 a leader answers at once, so nothing waits for followers.
 _WAITS_FOR_FOLLOWERS = (Failure.LAG, Failure.LEADER_MOVE)
 
@@ -55,8 +57,8 @@ def _resent(setup: Setup, effect: Effect) -> Iterator[Risk]:
         if duplicated
         else "The batches behind it are written. It is sent again, and follows them in the log."
     )
-    bound = bounds.bound(setup.partition, Exposure(unanswered=True))
-    if bound.likelihood[effect.value] is Likelihood.IMPOSSIBLE:
+    likelihood, _ = resent(setup.partition, _UNANSWERED_ONCE, effect.value)
+    if likelihood is Likelihood.IMPOSSIBLE:
         return
     for failure, event in _UNANSWERED.items():
         if failure in _WAITS_FOR_FOLLOWERS and not _waits(setup.partition):

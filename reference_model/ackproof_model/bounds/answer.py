@@ -54,7 +54,7 @@ def bound(configuration: Configuration, exposure: Exposure) -> Bound:
     """Return the answers for any order of the effects in `exposure` under a configuration."""
     likely, why, trace = next(_lost(configuration, exposure))
     answers = {"lost": (likely, why)}
-    answers |= {anomaly: next(_resent(configuration, exposure, anomaly)) for anomaly in _RESENDS}
+    answers |= {anomaly: resent(configuration, exposure, anomaly) for anomaly in _RESENDS}
     answers |= dict(_of_logs(configuration, exposure))
     answers["read-then-gone"] = _read_then_gone(configuration, exposure)
     if exposure.anything:
@@ -255,8 +255,13 @@ def _settled(profile: Profile) -> bool:
 _RESENDS = ("duplicated", "reordered")
 
 
+def resent(configuration: Configuration, exposure: Exposure, anomaly: str) -> Answer:
+    """Return whether a producer's repeated requests cause `duplicated` or `reordered`."""
+    return next(_resent(configuration, exposure, anomaly))
+
+
 def _resent(configuration: Configuration, exposure: Exposure, anomaly: str) -> Iterator[Answer]:
-    """Yield answers about `duplicated` or `reordered`; the first applies."""
+    """Yield answers; the first applies."""
     order = anomaly == "reordered"
     if exposure.removed:
         yield _POSSIBLE, "the brokers forget what producers wrote to a deleted topic"
