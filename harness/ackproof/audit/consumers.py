@@ -23,7 +23,7 @@ from ackproof.audit.words import covers, phrase
 from ackproof.own_config.configuration import Client, Given
 from ackproof.scenario.librdkafka import EARLIEST
 from ackproof_model import consumer_groups
-from ackproof_model.configuration import Profile
+from ackproof_model.configuration import Configuration, Profile
 from ackproof_model.consumer_groups import CommitMode, OffsetBudgets, OffsetModel
 
 _AUTO = "enable.auto.commit"
@@ -240,11 +240,13 @@ def _of_lost_offsets(setup: Setup) -> Iterator[Risk]:
 
 
 def _of_offsets_partition(
-    setup: Setup, offsets: Setup, replicas: Given, assumed: Mapping[str, str]
+    setup: Setup, offsets: Configuration, replicas: Given, assumed: Mapping[str, str]
 ) -> Iterator[Risk]:
-    topic = replace(setup, partition=replace(setup.partition, acks="all"))
-    known = [failures_of(loss.failures) for loss in found_sets(topic).losing]
-    lost = [failures_of(loss.failures) for loss in found_sets(offsets).losing]
+    topic = (
+        setup.partition if setup.partition.acks == "all" else replace(setup.partition, acks="all")
+    )
+    known = [failures_of(loss.failures) for loss in found_sets(setup, topic).losing]
+    lost = [failures_of(loss.failures) for loss in found_sets(setup, offsets).losing]
     unknown_version = setup.own.kafka is None
     sets = [
         failures
@@ -293,12 +295,11 @@ def _of_offsets_topic(setup: Setup, key: str) -> Given:
     return of_internal(setup, "__consumer_offsets", key) or of_broker(setup, key)
 
 
-def _offsets_partition(setup: Setup, replicas: Given) -> Setup | None:
-    """Return the setup in which a partition of the offsets topic takes the topic's role."""
+def _offsets_partition(setup: Setup, replicas: Given) -> Configuration | None:
     minimum = _of_offsets_topic(setup, MINIMUM)
     if not (replicas.value.isdecimal() and minimum.value.isdecimal() and int(replicas.value)):
         return None
-    partition = replace(
+    return replace(
         setup.partition,
         acks="all",
         replication_factor=int(replicas.value),
@@ -306,4 +307,3 @@ def _offsets_partition(setup: Setup, replicas: Given) -> Setup | None:
         unclean_leader_election=_of_offsets_topic(setup, UNCLEAN).value.lower() == "true",
         brokers=None,
     )
-    return replace(setup, partition=partition)

@@ -22,7 +22,7 @@ from ackproof_model.bounds.failure_sets import (
 )
 from ackproof_model.bounds.losing import Minimum, Question, representative
 from ackproof_model.bounds.story import Story, story
-from ackproof_model.configuration import Acks, Profile
+from ackproof_model.configuration import Acks, Configuration, Profile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,17 +46,19 @@ def lost(setup: Setup) -> Lost:
     )
 
 
-def found_sets(setup: Setup) -> FailureSets:
-    if never_acked(setup.partition):
-        return FailureSets(losing=(), survived=largest_sets(exposed(setup)), undecided=())
-    return failure_sets(exposed(setup))
+def found_sets(setup: Setup, partition: Configuration | None = None) -> FailureSets:
+    """Return the losing sets. partition: another one of the same cluster."""
+    asked = exposed(setup, partition)
+    if never_acked(partition or setup.partition):
+        return FailureSets(losing=(), survived=largest_sets(asked), undecided=())
+    return failure_sets(asked)
 
 
-def exposed(setup: Setup) -> Exposed:
-    partition = setup.partition
+def exposed(setup: Setup, partition: Configuration | None = None) -> Exposed:
+    partition = partition or setup.partition
     combined = setup.own.combined.value if setup.combined and setup.own.combined else "0"
     return _exposed(
-        question_of(setup),
+        question_of(setup, partition),
         acks_0=partition.acks == "0",
         flushed=setup.flushes_every_record,
         racks=setup.racks,
@@ -77,9 +79,9 @@ def _exposed(
     )
 
 
-def question_of(setup: Setup) -> Question:
+def question_of(setup: Setup, partition: Configuration | None = None) -> Question:
     """Return the rules of a setup; a broker in ZooKeeper mode keeps those of the last version."""
-    partition = setup.partition
+    partition = partition or setup.partition
     return _question(
         partition.kafka_version,
         elr=partition.elr,
