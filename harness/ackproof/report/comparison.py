@@ -222,7 +222,9 @@ def _stopped(cell: Cell) -> Answer:
     if not cell.stopped:
         return Answer(text="no")
     return Answer(
-        text="yes" if cell.trials == 1 else f"yes, in {fmt.plural(max(cell.stopped.values()), 'run')}"
+        text="yes"
+        if cell.trials == 1
+        else f"yes, in {fmt.plural(max(cell.stopped.values()), 'run')}"
     )
 
 

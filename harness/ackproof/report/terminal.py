@@ -115,10 +115,10 @@ def print_run(console: Console, verdict: Verdict, run_dir: Path) -> None:
     facts = [version, f"seed {verdict.seed}", wording.settings(verdict)]
     heading.append(f"  ({', '.join(filter(None, facts))})", style="dim")
     console.print(heading, highlight=False)
-    if verdict.verdict is Word.INCONCLUSIVE:
-        _say(console, verdict.reason)
     for line in wording.stopped_sentences(verdict):
         _say(console, line, style=_FINDING)
+    if verdict.verdict is Word.INCONCLUSIVE:
+        _say(console, verdict.reason)
     for line in wording.ended_sentences(verdict):
         _say(console, line, style=_EXPECTED["undecided"])
     _print_advice(console, [advice.of_run(verdict, overview.safer)])
