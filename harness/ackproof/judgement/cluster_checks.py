@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,11 +13,13 @@ from ackproof.judgement.evidence import Evidence
 from ackproof.observation.broker_log import Kind
 from ackproof.runs import manifest
 from ackproof.runs.directory import RunRecord
-from ackproof.runs.verdict import EndedNode, FaultReport
+from ackproof.runs.verdict import EndedNode, ErrorAnswer, FaultReport
 from ackproof.scenario.model import Scenario
 from ackproof.scenario.removal import removed_by
-from ackproof_faults import times_begun
+from ackproof_faults import registered, times_begun
 from ackproof_faults.conditions.targets import TargetSpec
+from ackproof_model.effects import Intercepts
+from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.tables import Outcome
 
 TopicPartition = tuple[str, int]
@@ -132,6 +134,32 @@ def _shortened(words: str) -> str:
     if len(words) <= _LONGEST_WORDS:
         return words
     return f"{words[:_LONGEST_WORDS].rstrip()} …"
+
+
+def error_answers(evidence: Evidence) -> list[ErrorAnswer]:
+    """Return the errors that verified faults made brokers report, with the anomalies meanwhile."""
+    errors = {
+        row["window"]: effect
+        for row in evidence.rows("fault_windows")
+        if row["verified"] and row["fault"] in registered()
+        for effect in registered()[row["fault"]].effects_of_stored(row["parameters"])
+        if isinstance(effect, Intercepts) and effect.error
+    }
+    anomalies: dict[int, Counter[str]] = defaultdict(Counter)
+    for batch in evidence.batches("anomalies", ("anomaly", "window")) if errors else ():
+        for row in batch.to_pylist():
+            if row["anomaly"] not in (Anomaly.LOST, Anomaly.UNSEEN):
+                anomalies[row["window"]][row["anomaly"]] += 1
+    return [
+        ErrorAnswer(
+            window=window,
+            api=effect.api,
+            error=effect.error,
+            executed=effect.direction == "response",
+            anomalies=dict(sorted(anomalies[window].items())),
+        )
+        for window, effect in errors.items()
+    ]
 
 
 def read_to_the_end(evidence: Evidence) -> Iterator[str]:

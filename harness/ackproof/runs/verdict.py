@@ -255,6 +255,20 @@ class CauseReport(Record):
     sentence: str
 
 
+class ErrorAnswer(Record):
+    """An error that brokers reported because of the fault of a window.
+
+    executed: they had carried out the requests. anomalies: those of sends that were resolved while
+    the fault was in force, without lost ones, which have causes of their own.
+    """
+
+    window: Count
+    api: str
+    error: str
+    executed: bool
+    anomalies: dict[str, Count] = {}
+
+
 class PartAvailability(Record):
     """Whether a partition can be read, and written with acks=all, in a part of the schedule.
 
@@ -312,6 +326,8 @@ class Verdict(Record):
     not_checked: list[str] = []
     #: The causes of lost records; the cause of most records is first.
     causes: list[CauseReport] = []
+    #: Errors that faults made brokers report.
+    error_answers: list[ErrorAnswer] = []
     expectations: list[Expectation]
     faults: list[FaultReport]
     #: The nodes that ended by themselves, which the prediction does not include.

@@ -17,12 +17,12 @@ import pytest
 from ackproof.clients.shared_page import State
 from ackproof.errors import RunDirectoryError
 from ackproof.judgement import expectations, invariants
-from ackproof.judgement.cluster_checks import ended_nodes
+from ackproof.judgement.cluster_checks import ended_nodes, error_answers
 from ackproof.judgement.exercise import java_hash
 from ackproof.judgement.invariants import INVARIANTS, Consequence
 from ackproof.judgement.judge import with_times
 from ackproof.ledger import conversion
-from ackproof.runs.verdict import Latency, Metrics
+from ackproof.runs.verdict import ErrorAnswer, Latency, Metrics
 from ackproof.scenario.topics import OFFSETS, TRANSACTIONS
 from ackproof_spark.tables import LOCATION, PROBE_PRODUCERS
 from spark_histories import parse
@@ -1121,3 +1121,30 @@ def test_nodes_that_ended_by_themselves_are_reported_once_until_they_work_again(
             ("controller 100", 6, "old"),
         )
     ]
+
+
+@pytest.mark.parametrize(("direction", "executed"), [("response", True), ("request", False)])
+def test_reported_errors_have_the_anomalies_of_their_window(
+    direction: str, executed: bool, tmp_path: Path
+) -> None:
+    run = build("plain", tmp_path)
+    link = {"fault": "link", "target": 1, "api": "Produce", "direction": direction}
+    error = {**link, "action": "error", "error": "NOT_LEADER_OR_FOLLOWER"}
+    parameters = (*map(json.dumps, (error, {**link, "action": "cut"})), "damaged")
+    windows = [
+        window(window=number, fault="link", parameters=text, **changes)
+        for number, (text, changes) in enumerate(
+            (*((text, {}) for text in parameters), (parameters[0], {"verified": False}))
+        )
+    ]
+    run.write("fault_windows", windows)
+    seen = [("duplicated", 0), ("duplicated", 0), ("lost", 0), ("duplicated", 1), ("phantom", None)]
+    run.write("anomalies", [{"anomaly": kind, "window": number} for kind, number in seen])
+    answer = ErrorAnswer(
+        window=0,
+        api="Produce",
+        error="NOT_LEADER_OR_FOLLOWER",
+        executed=executed,
+        anomalies={"duplicated": 2},
+    )
+    assert error_answers(run.evidence(**OBSERVED)) == [answer]
