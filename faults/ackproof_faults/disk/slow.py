@@ -82,11 +82,12 @@ class SlowDisk(Fault):
                 cluster.volumes.limit(node, None, None)
 
     def verify_healed(
-        self, cluster: Cluster, nodes: Sequence[int], done: Mapping[int, float]
+        self, cluster: Cluster, nodes: Sequence[int], done: Mapping[int, float] | None
     ) -> bool:
         """Whether each node is in sync, and writes as fast as before."""
+        before = done or {}
         return super().verify_healed(cluster, nodes, done) and not any(
-            _slow(cluster.volumes.write_s(node, self.rate), done[node]) for node in nodes
+            _slow(cluster.volumes.write_s(node, self.rate), before.get(node, 0.0)) for node in nodes
         )
 
 

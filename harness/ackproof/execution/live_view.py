@@ -61,12 +61,11 @@ def followed(
     topics: Sequence[str],
     faults: Callable[[], Sequence[str]],
     reporter: Reporter,
-) -> Iterator[Callable[[Mapping[TopicPartition, int]], None]]:
-    """Show a run in progress; yield a function that ends the live job.
+) -> Iterator[LiveView]:
+    """Show a run in progress.
 
-    The function takes the end offset of each partition, up to which the job reads. `settings` are
-    the client's connection settings, by librdkafka's names; `faults` returns the faults in force. A
-    failure of the job is reported once.
+    `settings` are the client's connection settings, by librdkafka's names; `faults` returns the
+    faults in force. A failure of the job is reported once.
     """
     admin = Admin(bootstrap_servers, settings=settings, timeout_s=1)
     job = LiveJob(run_dir, bootstrap_servers=bootstrap_servers, settings=settings, topics=topics)
@@ -82,13 +81,7 @@ def followed(
         # The JVM starts before the producers, which would compete for the CPU.
         with view.without_job_on_error(), reporter.phase("starting the live job"):
             job.await_start()
-
-        def end(ends: Mapping[TopicPartition, int]) -> None:
-            if not view.job_failed:
-                with view.without_job_on_error(), reporter.phase("ending the live job"):
-                    job.end(ends)
-
-        yield end
+        yield view
 
 
 class LiveJob:
@@ -130,15 +123,20 @@ class LiveJob:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.stop()
         process = self._started()
-        assert process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):
-            process.stdin.close()
         try:
             process.wait(_STOP_S)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+
+    def stop(self) -> None:
+        """Close the job's standard input, at which it ends."""
+        process = self._started()
+        assert process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.close()
 
     def await_start(self) -> None:
         """Wait for the first micro-batch, which takes 10 s and more.
@@ -327,13 +325,24 @@ class LiveView(Repeating):
         self._faults = faults
         self._reporter = reporter
         self._acked: dict[TopicPartition, deque[tuple[float, int]]] = {}
-        #: Whether the live job has failed and this was reported.
+        #: Whether the live job has failed and this was reported, or was stopped.
         self.job_failed = False
 
     def __exit__(self, *_: object) -> None:
         super().__exit__(*_)
         self._reporter.hide()
         self._reporter.note(live_line(self.partitions(), []))
+
+    def end_job(self, ends: Mapping[TopicPartition, int]) -> None:
+        """Wait until the job has read each partition up to its end offset."""
+        if not self.job_failed:
+            with self.without_job_on_error(), self._reporter.phase("ending the live job"):
+                self._job.end(ends)
+
+    def stop_job(self) -> None:
+        """Leave the CPU to clients and brokers; the view goes on without what the job counts."""
+        self.job_failed = True
+        self._job.stop()
 
     def turn(self) -> bool:
         """Refresh the view; return True once the job has ended with success."""
