@@ -34,15 +34,11 @@ from ackproof_spark.tables import LOCATION
 
 #: Added to the job's niceness (see nice(1)).
 _NICENESS = 5
-
 #: Maximum seconds of the job's start, of reading to the end offsets, and of its stop.
-_START_S = 120.0
-_END_S = 120.0
-_STOP_S = 10.0
+_START_S, _END_S, _STOP_S = 120.0, 120.0, 10.0
 
 #: Seconds between refreshes of the view, and over which rates are computed.
-_REFRESH_S = 0.5
-_RATE_S = 5.0
+_REFRESH_S, _RATE_S = 0.5, 5.0
 
 #: Characters of the job's log that a failure quotes.
 _LOG_TAIL = 1000
@@ -69,13 +65,9 @@ def followed(
     """
     admin = Admin(bootstrap_servers, settings=settings, timeout_s=1)
     job = LiveJob(run_dir, bootstrap_servers=bootstrap_servers, settings=settings, topics=topics)
+    counts = LedgerCounts(run_dir)
     view = LiveView(
-        job,
-        counts=LedgerCounts(run_dir),
-        topics=topics,
-        admin=admin,
-        faults=faults,
-        reporter=reporter,
+        job, counts=counts, topics=topics, admin=admin, faults=faults, reporter=reporter
     )
     with job, view:
         # The JVM starts before the producers, which would compete for the CPU.
@@ -132,9 +124,8 @@ class LiveJob:
             process.wait()
 
     def stop(self) -> None:
-        """Close the job's standard input, at which it ends."""
         process = self._started()
-        assert process.stdin is not None
+        assert process.stdin is not None  # the job ends with it
         with contextlib.suppress(BrokenPipeError):
             process.stdin.close()
 
@@ -346,7 +337,7 @@ class LiveView(Repeating):
 
     def turn(self) -> bool:
         """Refresh the view; return True once the job has ended with success."""
-        over = not self.job_failed and self._job.over
+        over = self._job.over
         with self.without_job_on_error():
             self._job.check()
         if over and not self.job_failed:

@@ -13,7 +13,7 @@ from ackproof.judgement.evidence import Evidence
 from ackproof.observation.broker_log import Kind
 from ackproof.runs import manifest
 from ackproof.runs.directory import RunRecord
-from ackproof.runs.verdict import EndedNode, ErrorAnswer, FaultReport
+from ackproof.runs.verdict import EndedNode, FaultReport
 from ackproof.scenario.model import Scenario
 from ackproof.scenario.removal import removed_by
 from ackproof_faults import registered, times_begun
@@ -136,8 +136,12 @@ def _shortened(words: str) -> str:
     return f"{words[:_LONGEST_WORDS].rstrip()} …"
 
 
-def error_answers(evidence: Evidence) -> list[ErrorAnswer]:
-    """Return the errors that verified faults made brokers report, with the anomalies meanwhile."""
+def reported_errors(evidence: Evidence) -> list[str]:
+    """Return sentences about errors that verified faults made brokers report.
+
+    Each has the anomalies of sends that were resolved while its fault was in force, except lost
+    records, whose causes are searched elsewhere. An error without consequences has no sentence.
+    """
     errors = {
         row["window"]: effect
         for row in evidence.rows("fault_windows")
@@ -150,16 +154,18 @@ def error_answers(evidence: Evidence) -> list[ErrorAnswer]:
         for row in batch.to_pylist():
             if row["anomaly"] not in (Anomaly.LOST, Anomaly.UNSEEN):
                 anomalies[row["window"]][row["anomaly"]] += 1
-    return [
-        ErrorAnswer(
-            window=window,
-            api=effect.api,
-            error=effect.error,
-            executed=effect.direction == "response",
-            anomalies=dict(sorted(anomalies[window].items())),
-        )
-        for window, effect in errors.items()
-    ]
+    outage = evidence.observed.get("failed") or evidence.metrics.unavailability_s
+    sentences = []
+    for window, effect in errors.items():
+        counts = [f"{count:,} {anomaly}" for anomaly, count in sorted(anomalies[window].items())]
+        if counts or outage:
+            truth = "refused" if effect.direction == "request" else "had carried out"
+            sentences.append(
+                f"Reported error: fault {window + 1} made brokers report {effect.error} to "
+                f"{effect.api} requests that they {truth}. Meanwhile: "
+                + (", ".join(counts) or "failed sends or time without acks")
+            )
+    return sentences
 
 
 def read_to_the_end(evidence: Evidence) -> Iterator[str]:

@@ -256,26 +256,7 @@ def unchecked_sentences(verdict: Verdict) -> list[str]:
 
 def cause_sentences(verdict: Verdict) -> list[str]:
     causes = [f"{cause_title(cause)}: {cause.sentence}" for cause in verdict.causes]
-    return causes + error_sentences(verdict)
-
-
-def error_sentences(verdict: Verdict) -> list[str]:
-    """Return the errors that faults made brokers report, with their consequences.
-
-    Without an anomaly they may be the cause of failed sends and of an outage.
-    """
-    sentences = []
-    outage = verdict.observed.get("failed") or verdict.metrics.unavailability_s
-    for answer in verdict.error_answers:
-        counts = [f"{fmt.count(count)} {anomaly}" for anomaly, count in answer.anomalies.items()]
-        counts += ["failed sends or time without acks"] if outage and not counts else []
-        truth = "had been carried out" if answer.executed else "were refused only for that"
-        if counts:
-            sentences.append(
-                f"Reported error: {fmt.fault(answer.window)} made brokers report {answer.error} to "
-                f"{answer.api} requests that {truth}. Meanwhile: {fmt.listing(counts)}"
-            )
-    return sentences
+    return causes + verdict.reported_errors
 
 
 def cause_title(cause: CauseReport) -> str:

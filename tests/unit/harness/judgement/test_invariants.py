@@ -17,12 +17,12 @@ import pytest
 from ackproof.clients.shared_page import State
 from ackproof.errors import RunDirectoryError
 from ackproof.judgement import expectations, invariants
-from ackproof.judgement.cluster_checks import ended_nodes, error_answers
+from ackproof.judgement.cluster_checks import ended_nodes, reported_errors
 from ackproof.judgement.exercise import java_hash
 from ackproof.judgement.invariants import INVARIANTS, Consequence
 from ackproof.judgement.judge import with_times
 from ackproof.ledger import conversion
-from ackproof.runs.verdict import ErrorAnswer, Latency, Metrics
+from ackproof.runs.verdict import Latency, Metrics
 from ackproof.scenario.topics import OFFSETS, TRANSACTIONS
 from ackproof_spark.tables import LOCATION, PROBE_PRODUCERS
 from spark_histories import parse
@@ -1123,9 +1123,11 @@ def test_nodes_that_ended_by_themselves_are_reported_once_until_they_work_again(
     ]
 
 
-@pytest.mark.parametrize(("direction", "executed"), [("response", True), ("request", False)])
+@pytest.mark.parametrize(
+    ("direction", "truth"), [("response", "had carried out"), ("request", "refused")]
+)
 def test_reported_errors_have_the_anomalies_of_their_window(
-    direction: str, executed: bool, tmp_path: Path
+    direction: str, truth: str, tmp_path: Path
 ) -> None:
     run = build("plain", tmp_path)
     link = {"fault": "link", "target": 1, "api": "Produce", "direction": direction}
@@ -1138,13 +1140,16 @@ def test_reported_errors_have_the_anomalies_of_their_window(
         )
     ]
     run.write("fault_windows", windows)
-    seen = [("duplicated", 0), ("duplicated", 0), ("lost", 0), ("duplicated", 1), ("phantom", None)]
-    run.write("anomalies", [{"anomaly": kind, "window": number} for kind, number in seen])
-    answer = ErrorAnswer(
-        window=0,
-        api="Produce",
-        error="NOT_LEADER_OR_FOLLOWER",
-        executed=executed,
-        anomalies={"duplicated": 2},
+    line = (
+        "Reported error: fault 1 made brokers report NOT_LEADER_OR_FOLLOWER to Produce requests "
+        f"that they {truth}. Meanwhile: "
     )
-    assert error_answers(run.evidence(**OBSERVED)) == [answer]
+
+    def errors(seen: Sequence[tuple[str, int | None]], **observed: int) -> list[str]:
+        run.write("anomalies", [{"anomaly": kind, "window": number} for kind, number in seen])
+        return reported_errors(replace(run.evidence(**OBSERVED | observed), metrics=METRICS))
+
+    seen = [("duplicated", 0), ("duplicated", 0), ("lost", 0), ("duplicated", 1), ("phantom", None)]
+    assert errors(seen) == [f"{line}2 duplicated"]
+    assert errors(seen[2:]) == []
+    assert errors(seen[2:], failed=1) == [f"{line}failed sends or time without acks"]

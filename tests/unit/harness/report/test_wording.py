@@ -12,7 +12,7 @@ from ackproof.judgement.expectations import check_expectations
 from ackproof.report import wording
 from ackproof.report.console_tables import print_runs
 from ackproof.report.wording import agreement, outcome
-from ackproof.runs.verdict import NOT_KAFKA, UNKNOWN_VERSION, ErrorAnswer, Expectation, Word
+from ackproof.runs.verdict import NOT_KAFKA, UNKNOWN_VERSION, Expectation, Word
 from ackproof.scenario.model import Expect
 from support.synthetic_run import PROBE
 
@@ -107,35 +107,6 @@ def test_a_cause_has_the_number_of_its_case_unless_it_is_unexplained(explained):
     assert wording.cause_title(cause) == "acks=1, leader lost before replication (B2)"
     unexplained = cause.model_copy(update={"case": "unexplained", "title": "unexplained"})
     assert wording.cause_title(unexplained) == "unexplained"
-
-
-@pytest.mark.parametrize(
-    ("executed", "anomalies", "failed", "line"),
-    [
-        (True, {"duplicated": 3}, 0, "that had been carried out. Meanwhile: 3 duplicated"),
-        (
-            False,
-            {},
-            3,
-            "that were refused only for that. Meanwhile: failed sends or time without acks",
-        ),
-        (True, {}, 0, ""),
-    ],
-)
-def test_a_reported_error_is_named_with_its_consequences(acks_1, executed, anomalies, failed, line):
-    answer = ErrorAnswer(
-        window=0,
-        api="Produce",
-        error="NOT_LEADER_OR_FOLLOWER",
-        executed=executed,
-        anomalies=anomalies,
-    )
-    metrics = acks_1.verdict.metrics.model_copy(update={"unavailability_s": 0.0})
-    made = verdict(acks_1, HOLDS, failed=failed).model_copy(
-        update={"causes": [], "error_answers": [answer], "metrics": metrics}
-    )
-    start = "Reported error: F1 made brokers report NOT_LEADER_OR_FOLLOWER to Produce requests "
-    assert wording.cause_sentences(made) == ([f"{start}{line}"] if line else [])
 
 
 def test_versions_and_commands():
