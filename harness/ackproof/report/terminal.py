@@ -217,9 +217,10 @@ def _print_faults(console: Console, faults: Sequence[FaultReport]) -> None:
 
 
 def _print_causes(console: Console, verdict: Verdict) -> None:
-    if verdict.causes:
+    lines = wording.cause_sentences(verdict)
+    if lines:
         _head(console, "Why")
-    for line in wording.cause_sentences(verdict):
+    for line in lines:
         print_item(console, " - ", line)
 
 

@@ -257,7 +257,8 @@ def unchecked_sentences(verdict: Verdict) -> list[str]:
 
 
 def cause_sentences(verdict: Verdict) -> list[str]:
-    return [f"{cause_title(cause)}: {cause.sentence}" for cause in verdict.causes]
+    causes = [f"{cause_title(cause)}: {cause.sentence}" for cause in verdict.causes]
+    return causes + verdict.reported_errors
 
 
 def cause_title(cause: CauseReport) -> str:

@@ -193,3 +193,5 @@ def test_causes_are_shown_for_one_run_and_in_a_comparison(explained, acks_1):
     for text in (shown(explained, width=100), compared(explained, width=100)):
         assert line in " ".join(text.split())
     assert "Why" not in shown(acks_1)
+    told = acks_1.verdict.model_copy(update={"causes": [], "reported_errors": ["fault 1 lied"]})
+    assert "Why\n - fault 1 lied" in shown(acks_1._replace(verdict=told))
