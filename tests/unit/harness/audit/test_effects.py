@@ -482,6 +482,40 @@ def test_a_producer_that_starts_again_writes_twice_what_it_sends_again() -> None
     assert not sets(risks(producer={"transactional.id": "t"}), Effect.DUPLICATED, **when)
 
 
+@pytest.mark.parametrize(
+    ("framework", "settings", "more", "changes"),
+    [
+        ("", PLAIN, {}, {"enable.idempotence=true", "transactional.id=a name"}),
+        (
+            "Kafka Connect",
+            PLAIN,
+            {"prefix": "producer."},
+            {"producer.enable.idempotence=true", "exactly.once.source.support=enabled"},
+        ),
+        ("Kafka Connect", PLAIN, {"writes": "orders"}, {"exactly.once.source.support=enabled"}),
+        ("Kafka Connect", {**PLAIN, "retries": "0"}, {"writes": "orders"}, set()),
+    ],
+)
+def test_producers_of_connect_become_exact_by_what_connect_reads(
+    framework, settings, more, changes
+):
+    values = {key: Given(one, f"default of {framework}") for key, one in settings.items()}
+    own = OwnConfig(
+        kafka=Given("3.9.1", FILE),
+        topics=(Topic(name="orders", replication_factor=Given("3", FILE)),),
+        producers=(Client(name="p", library="java", settings=values, framework=framework, **more),),
+    )
+    found = [
+        risk
+        for group in setups(own)
+        for risk in clients.risks(group[0])
+        if risk.effect is Effect.DUPLICATED
+    ]
+    assert found
+    first = {f"{one.setting}={one.change.split(',')[0]}" for r in found for one in r.decided_by[:1]}
+    assert first == changes
+
+
 @pytest.mark.parametrize(("own_minimum", "stops"), [("3", 1), ("1", 3)])
 def test_own_settings_of_the_brokers_topics_count(own_minimum: str, stops: int) -> None:
     state = Topic(
