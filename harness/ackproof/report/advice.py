@@ -26,7 +26,8 @@ def of_comparison(summary: Summary) -> list[str]:
     if safest.losing:
         lines = ["Each of these configurations lost acked records under these faults."]
     else:
-        lines = [f"Use {name}: {_kept(safest, summary)}."]
+        use = "Use" if len(cells) == len(summary.cells) else "Of those that ran, use"
+        lines = [f"{use} {name}: {_kept(safest, summary)}."]
         if price := trials.price(safest, summary):
             lines.append(price)
     if safest.safer and (more := _of_settings(safest.safer)) and safest.safer.steps:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ackproof.comparison.summary import Cell, Pair, Summary
 from ackproof.report import formatting as fmt
+from ackproof.report.comparison import ENDED
 from ackproof.report.formatting import percent
 
 #: Unsettled pairs with a sentence of their own; the table of pairs has all.
@@ -114,10 +115,5 @@ def pair_sentence(pair: Pair, summary: Summary) -> str:
 
 
 def _ended(summary: Summary) -> str:
-    why = {
-        "settled": "every pair was settled",
-        "trials": "the planned trials were done",
-        "budget": "the time budget was used up",
-        "interrupted": "the comparison was interrupted, so no result is final",
-    }[summary.ended]
-    return f"Ended after {fmt.plural(summary.rounds, 'round')}: {why}."
+    final = ", so no result is final" if summary.ended == "interrupted" else ""
+    return f"Ended after {fmt.plural(summary.rounds, 'round')}: {ENDED[summary.ended]}{final}."

@@ -24,6 +24,14 @@ _SAME_TIME = 1.5
 #: From this share of acked sends on, latencies are those of all sends.
 _ALL = 0.995
 
+#: Why a comparison ended, by `Summary.ended`.
+ENDED = {
+    "settled": "every pair was settled",
+    "trials": "the planned trials were done",
+    "budget": "the time budget was used up",
+    "interrupted": "the comparison was interrupted",
+}
+
 #: Maximum number of runs that the page shows in full.
 SHOWN_RUNS = 8
 
@@ -80,7 +88,7 @@ def columns(summary: Summary) -> list[Column]:
             "How many stay unknown?", "unknown", lambda cell: _sends(cell, cell.unknown), cells
         ),
         _column("How long are there no acks?", "no acks", partial(_away, summary), cells),
-        _column("How long does an ack take?", "ack p50 / p99", _latency, cells),
+        _column("How long does an ack take (p50 / p99)?", "ack p50 / p99", _latency, cells),
     ]
     if any(cell.duplicated and cell.duplicated.high for cell in cells):
         made.append(
@@ -103,30 +111,26 @@ def _column(
 
 
 def _configurations(summary: Summary) -> list[Column]:
-    """Return a column for each differing setting, and for names that contain more than these."""
+    """Return a column for each differing setting, after the names unless settings are all of them.
+
+    Names are as the matrix has them: `acks=all, min.insync.replicas=2`, or any words.
+    """
     cells = summary.cells
-    keys = list(cells[0].settings)
     columns = [
         Column(question=key, brief=key, answers=[Answer(text=cell.settings[key]) for cell in cells])
-        for key in keys
+        for key in cells[0].settings
     ]
-    made_of_settings = [", ".join(f"{key}={cell.settings[key]}" for key in keys) for cell in cells]
-    names = [cell.configuration for cell in cells]
-    if keys and names == made_of_settings:
+    distinct = {tuple(cell.settings.values()) for cell in cells}
+    if columns and len(distinct) == len(cells) and all(_is_named(cell, summary) for cell in cells):
         return columns
-    name = Column(
-        question="Configuration",
-        brief="configuration",
-        answers=[Answer(text=name) for name in names],
-    )
-    shown = [
-        column
-        for column in columns
-        if not all(
-            f"{column.brief}={a.text}" in n for a, n in zip(column.answers, names, strict=True)
-        )
-    ]
-    return [name, *shown]
+    names = [Answer(text=cell.configuration) for cell in cells]
+    return [Column(question="Configuration", brief="configuration", answers=names), *columns]
+
+
+def _is_named(cell: Cell, summary: Summary) -> bool:
+    """Whether the name of a configuration consists of its settings."""
+    settings = {f"{key}={value}" for key, value in (summary.shared | cell.settings).items()}
+    return settings.issuperset(cell.configuration.split(", "))
 
 
 def _lost(cell: Cell) -> Answer:
@@ -149,9 +153,8 @@ def _rates(cell: Cell) -> str:
     if cell.lost_per_fault_s:
         parts.append(f"{fmt.number(cell.lost_per_fault_s.median)} per second of faults")
     if cell.lost_to_cut:
-        number = f"{_number(cell.lost_to_cut)} more" if parts else "how many"
-        verb = "are" if parts else "is"
-        parts.append(f"{number} {verb} set by the scenario ({cell.cut}, in whole batches)")
+        more = f"{_number(cell.lost_to_cut)} more are " if parts else ""
+        parts.append(f"{more}set by the scenario")
     return ", ".join(parts)
 
 
@@ -165,7 +168,7 @@ def _sends(cell: Cell, sends: Spread | None) -> Answer:
 def _away(summary: Summary, cell: Cell) -> Answer:
     """Answer for how long the worst partition had no acks, and what the faults cost in any case."""
     if cell.unavailability_s is None or cell.duration_s is None:
-        return Answer(text=_NOTHING)
+        return Answer(text=_NOTHING, note="not measured" if cell.untimed else "")
     note = f"of {fmt.seconds(cell.duration_s.median)}"
     alike = comparable(cell, summary)
     # A difference of upper bounds bounds nothing.
@@ -176,7 +179,7 @@ def _away(summary: Summary, cell: Cell) -> Answer:
             own = fmt.seconds(more)
             note += f": {fmt.seconds(least)} with any of these, {own} with this one"
     if cell.untimed:
-        note += f"; not reliable in {cell.untimed} of {cell.trials}: a producer was the bottleneck"
+        note += f"; measured in {cell.trials - cell.untimed} of {fmt.plural(cell.trials, 'run')}"
     times = _times(cell.unavailability_s, fmt.seconds)
     return Answer(text=_limit(cell) + times, note=note)
 
@@ -219,8 +222,9 @@ def _stopped(cell: Cell) -> Answer:
     if not cell.stopped:
         return Answer(text="no")
     return Answer(
-        text=f"yes, in {fmt.plural(max(cell.stopped.values()), 'run')}",
-        note=f"{', '.join(cell.stopped)}: no further sends",
+        text="yes"
+        if cell.trials == 1
+        else f"yes, in {fmt.plural(max(cell.stopped.values()), 'run')}"
     )
 
 
@@ -229,9 +233,8 @@ def _expected(cell: Cell) -> Answer:
     if cell.unexpected:
         return Answer(text="no" if runs == 1 else f"no, in {cell.unexpected} of {runs} runs")
     undecided = f"{cell.undecided} of {runs} inconclusive" if cell.undecided else ""
-    failed = f"not run: {cell.error}" if cell.failed else ""
-    text = "yes" if cell.undecided < runs else "undecided"
-    return Answer(text=text, note="; ".join(filter(None, (undecided, failed))))
+    text = "yes" if cell.undecided < runs else "undecided" if runs else "not run"
+    return Answer(text=text, note=undecided or (cell.error if cell.failed else ""))
 
 
 def _number(spread: Spread) -> str:
@@ -268,6 +271,15 @@ def notes(summary: Summary) -> list[str]:
             f"{_AT_MOST}at most: a producer of this configuration got too little CPU time and "
             "served acks late, so the cluster was faster than that or as fast."
         )
+    if any(cell.untimed for cell in summary.cells):
+        lines.append(
+            "Not measured: a producer was slower than the cluster, so its times are not the "
+            "cluster's."
+        )
+    lines += [
+        f"Set by the scenario: how many records {cut} takes, in whole batches."
+        for cut in dict.fromkeys(cell.cut for cell in summary.cells if cell.lost_to_cut)
+    ]
     groups = {tuple(c.configuration for c in comparable(cell, summary)) for cell in summary.cells}
     unequal = [_unequal([summary.cell(name) for name in group]) for group in sorted(groups)]
     lines += filter(None, unequal)
@@ -280,6 +292,9 @@ def notes(summary: Summary) -> list[str]:
                 f"{fmt.plural(cell.inconclusive, 'inconclusive run')} of {cell.configuration} "
                 f"{'does' if cell.inconclusive == 1 else 'do'} not count."
             )
+    never = [c.configuration for c in summary.cells if not (c.trials or c.inconclusive or c.failed)]
+    if never:
+        lines.append(f"Not run, as {ENDED[summary.ended]}: {fmt.listing(map(fmt.quoted, never))}.")
     if summary.rounds == 1:
         lines.append("One run of each configuration shows what can happen, not how often.")
     return lines
@@ -328,8 +343,8 @@ def price(best: Cell, summary: Summary) -> str:
         return ""
     other = min(others, key=unavailable_s)
     parts = []
-    untimed = best.untimed or other.untimed
-    if best.unavailability_s and other.unavailability_s and not untimed:
+    timed = best.unavailability_s and other.unavailability_s
+    if timed:
         parts.append(f"no acks for {unavailability(best)} instead of {unavailability(other)}")
     for what, more, less in (
         ("refused", best.refused, other.refused),
@@ -343,7 +358,7 @@ def price(best: Cell, summary: Summary) -> str:
     if p99(best) and p99(other):
         parts.append(f"99 % of acks within {p99(best)} instead of {p99(other)}")
     against = f"Its price against {fmt.quoted(other.configuration)}"
-    if untimed:
+    if not timed and (best.untimed or other.untimed):
         parts.append("the time without acks was not measured, as a producer was the bottleneck")
     return f"{against}: {fmt.listing(parts)}." if parts else ""
 

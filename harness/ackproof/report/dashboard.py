@@ -92,6 +92,8 @@ def write_dashboard(path: Path, trends: Trends, *, title: str) -> None:
             "undecided": expected.count("undecided"),
         },
         drawn=drawn,
+        duplicated={_label(row): row for row in trends.duplicates},
+        label=_label,
         configurations={
             _key(run): (name, colours[name])
             for run in trends.runs
@@ -109,7 +111,6 @@ def figures(trends: Trends) -> list[Figure]:
         _over_time(trends.runs, colours, "availability"),
         _over_time(trends.runs, colours, "latency"),
         _recoveries(trends.recoveries, colours),
-        _duplicates(trends.duplicates),
     ]
     return [figure for figure in plots if figure is not None]
 
@@ -146,7 +147,7 @@ def _losing_runs(rows: _Rows) -> Figure | None:
         )
         text = (
             f"{_label(row)}: {row['runs_with_loss']} of {row['runs']} runs lost records\n"
-            f"95 % interval {low:.3g} to {high:.3g} %"
+            f"95 % interval {fmt.about(low / 100)} to {fmt.about(high / 100)}"
         )
         shown.append(Interval(label=_label(row), text=text, share=share, low=low, high=high))
     keys = list(map(_key, rows))
@@ -155,7 +156,7 @@ def _losing_runs(rows: _Rows) -> Figure | None:
         _by_row([row.label for row in shown], title="runs, %", keys=keys),
         name="losing-runs",
         title="Runs that lost records",
-        caption="Share of conclusive runs, with 95 % intervals.",
+        caption="Share of runs, with 95 % intervals; inconclusive runs count if they lost.",
     )
     figure.traces[0].meta = keys
     return figure
@@ -176,13 +177,13 @@ def _causes(rows: _Rows) -> Figure | None:
     return Figure(
         name="causes",
         title="Why records were lost",
-        caption="Lost records of all conclusive runs together, by cause.",
+        caption="Runs that lost records, by cause; a run with two causes counts twice.",
         spoken="; ".join(texts.values()) + ".",
         timed=False,
         keys=tuple(Key(colour=colours[case], text=f"{titles[case]} ({case})") for case in cases),
         traces=[
             go.Bar(
-                x=[row["lost"] for row in own],
+                x=[row["runs"] for row in own],
                 y=[-labels.index(_label(row)) for row in own],
                 hovertext=[texts[_label(row), case] for row in own],
                 marker_color=colour(colours[case]),
@@ -197,7 +198,7 @@ def _causes(rows: _Rows) -> Figure | None:
             margin=_MARGIN,
             barmode="stack",
             meta=list({_label(row): _key(row) for row in rows}.values()),
-            xaxis={"rangemode": "tozero", "tickformat": ",~r", "title_text": "records"},
+            xaxis={"rangemode": "tozero", "tickformat": ",d", "title_text": "runs"},
             yaxis={"visible": False, "range": [-len(labels) + 0.4, 0.6]},
             annotations=[lane_label(label, -number + 0.18) for number, label in enumerate(labels)],
         ),
@@ -318,34 +319,6 @@ def _recoveries(rows: _Rows, colours: dict[str, str]) -> Figure | None:
         keys=tuple(Key(colour=colours[name], text=name) for name in colours if name in shown),
         traces=traces,
         layout=_by_row(kinds, title="seconds"),
-    )
-
-
-def _duplicates(rows: _Rows) -> Figure | None:
-    if not rows or not any(row["duplicated"] for row in rows):
-        return None
-    labels, keys = list(map(_label, rows)), list(map(_key, rows))
-    texts = [
-        f"{label}: {fmt.count(row['duplicated'])} of {fmt.count(row['acked'])} acked"
-        for label, row in zip(labels, rows, strict=True)
-    ]
-    return Figure(
-        name="duplicates",
-        title="Duplicates",
-        caption="Duplicates per million acked records.",
-        spoken="; ".join(texts) + ".",
-        timed=False,
-        traces=[
-            go.Bar(
-                x=[round(row["duplicated_per_million_acked"], 2) for row in rows],
-                y=_rows_of(labels),
-                hovertext=texts,
-                width=0.25,
-                marker_color=colour("unknown"),
-                meta=keys,
-            )
-        ],
-        layout=_by_row(labels, title="duplicates per million acked records", keys=keys),
     )
 
 

@@ -223,7 +223,9 @@ ACKS_0 = "acks=0 waits for no ack"
 
 
 def unavailable(verdict: Verdict) -> str:
-    """Return for how long the worst partition had no acks."""
+    """Return for how long the worst partition had no acks, as far as it was measured."""
+    if verdict.metrics.times == "unknown":
+        return "not measured"
     limit = "≤ " if verdict.metrics.times == "at most" else ""
     return limit + fmt.seconds(verdict.metrics.unavailability_s)
 

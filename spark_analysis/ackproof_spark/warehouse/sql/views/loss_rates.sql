@@ -1,6 +1,6 @@
 -- How often each configuration loses on each Kafka version, with the interval of Wilson, 95 %, and how
--- many records in a run that lost. Inconclusive runs are left out. There is no share of records: one
--- event loses many at once, and some faults set how many.
+-- many records in a run that lost. Inconclusive runs count if they lost. There is no share of records:
+-- one event loses many at once, and some faults set how many.
 SELECT
   scenario, configuration, kafka_version, runs, runs_with_loss,
   share AS runs_with_loss_share,
@@ -21,7 +21,7 @@ FROM (
       min(CASE WHEN lost > 0 THEN lost END) AS lost_least,
       max(lost) AS lost_most
     FROM {schema}runs
-    WHERE verdict <> 'inconclusive' AND acked > 0
+    WHERE (verdict <> 'inconclusive' OR lost > 0) AND acked > 0
     GROUP BY scenario, configuration, kafka_version
   )
 )
