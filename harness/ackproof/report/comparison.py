@@ -335,13 +335,14 @@ def preference(cell: Cell) -> tuple[float, bool, bool, float, float]:
 def price(best: Cell, summary: Summary) -> str:
     """Return what the best configuration costs against the cheapest that lost, else the cheapest.
 
-    Empty if no other ran under the same faults.
+    One whose times were measured is preferred to upper bounds. Empty if no other ran under the same
+    faults.
     """
     others = [cell for cell in comparable(best, summary) if cell is not best]
     others = [cell for cell in others if cell.losing] or others
     if not others:
         return ""
-    other = min(others, key=unavailable_s)
+    other = min(others, key=lambda cell: (bool(cell.late), unavailable_s(cell)))
     parts = []
     timed = best.unavailability_s and other.unavailability_s
     if timed:

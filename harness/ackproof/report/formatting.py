@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
@@ -98,3 +99,8 @@ def about(probability: float) -> str:
 def quoted(name: str) -> str:
     """Quote the name of a configuration if it contains a comma."""
     return f"'{name}'" if "," in name else name
+
+
+def unbroken(text: str) -> str:
+    """Return the text with numbers, their units and `≤` on one line of a page."""
+    return re.sub(r"(?<=\d) (?=%|ms\b|s\b)|(?<=≤) ", "\N{NO-BREAK SPACE}", text)

@@ -161,6 +161,13 @@ def test_times_of_a_late_producer_are_upper_bounds() -> None:
     assert "99 % of acks within ≤ " in comparison.price(safe, late)
 
 
+def test_a_price_is_told_against_times_that_were_measured() -> None:
+    for late, against in ((0, "acks=1"), (12, "acks=0")):
+        made = changed(summary(), RISKY, late=late)
+        [safe] = [cell for cell in made.cells if cell.configuration == SAFE]
+        assert comparison.price(safe, made).startswith(f"Its price against {against}: ")
+
+
 def test_upper_bounds_are_not_compared_with_measured_times() -> None:
     late = changed(summary(), SAFE, late=12)
     assert [answer.note for answer in answers(late, "no acks")[1:]] == ["of 20.0 s"] * 2
