@@ -145,18 +145,9 @@ def facts(verdicts: Sequence[Verdict]) -> list[str]:
     return [
         f"scenario {listed(verdict.scenario for verdict in verdicts)}",
         kafka(listed(verdict.kafka_version for verdict in verdicts)),
-        _seeds({verdict.seed for verdict in verdicts}),
+        fmt.seeds({verdict.seed for verdict in verdicts}),
         f"{started:%Y-%m-%d %H:%M} UTC",
     ]
-
-
-def _seeds(seeds: set[int]) -> str:
-    first, last = min(seeds), max(seeds)
-    if len(seeds) == 1:
-        return f"seed {first}"
-    if last - first == len(seeds) - 1:
-        return f"seeds {first} to {last}"
-    return f"seeds {fmt.listing(map(str, sorted(seeds)))}"
 
 
 def settings(verdict: Verdict) -> str:
