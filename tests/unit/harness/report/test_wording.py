@@ -159,3 +159,12 @@ def test_a_page_breaks_no_line_between_a_number_and_its_unit():
         *("≤\xa030.9\xa0s", "instead", "of", "8\xa0ms,", "3.2\xa0%", "of", "17", "sends,"),
         *("4", "spare", "ones"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("seeds", "said"),
+    [((1,), "seed 1"), ((2, 1, 3), "seeds 1 to 3"), ((1, 7, 3), "seeds 1, 3 and 7")],
+)
+def test_the_seeds_of_many_trials_are_a_range(acks_1, seeds, said):
+    verdicts = [acks_1.verdict.model_copy(update={"seed": seed}) for seed in seeds]
+    assert said in wording.facts(verdicts)
