@@ -172,7 +172,7 @@ def _away(summary: Summary, cell: Cell) -> Answer:
     note = f"of {fmt.seconds(cell.duration_s.median)}"
     alike = comparable(cell, summary)
     # A difference of upper bounds bounds nothing.
-    if len(alike) > 1 and not _unequal(alike) and all(map(_is_measured, alike)):
+    if len(alike) > 1 and not _unequal(alike) and all(map(is_measured, alike)):
         least = min(map(unavailable_s, alike))
         more = unavailable_s(cell) - least
         if more > _NOTICED_S:
@@ -188,7 +188,7 @@ def _limit(cell: Cell) -> str:
     return _AT_MOST if cell.late else ""
 
 
-def _is_measured(cell: Cell) -> bool:
+def is_measured(cell: Cell) -> bool:
     """Whether its times are neither upper bounds nor unreliable."""
     return not cell.late and not cell.untimed
 
@@ -335,13 +335,14 @@ def preference(cell: Cell) -> tuple[float, bool, bool, float, float]:
 def price(best: Cell, summary: Summary) -> str:
     """Return what the best configuration costs against the cheapest that lost, else the cheapest.
 
-    Empty if no other ran under the same faults.
+    One whose times were measured is preferred to upper bounds. Empty if no other ran under the same
+    faults.
     """
     others = [cell for cell in comparable(best, summary) if cell is not best]
     others = [cell for cell in others if cell.losing] or others
     if not others:
         return ""
-    other = min(others, key=unavailable_s)
+    other = min(others, key=lambda cell: (bool(cell.late), unavailable_s(cell)))
     parts = []
     timed = best.unavailability_s and other.unavailability_s
     if timed:
@@ -372,7 +373,7 @@ def dominators(cell: Cell, summary: Summary) -> list[Cell]:
 
 
 def _dominates(a: Cell, b: Cell) -> bool:
-    if not (_is_measured(a) and _is_measured(b)):
+    if not (is_measured(a) and is_measured(b)):
         return False
     ours, theirs = ((loss_rate(cell), unavailable_s(cell), p99_ms(cell)) for cell in (a, b))
     return ours != theirs and all(a <= b for a, b in zip(ours, theirs, strict=True))

@@ -15,6 +15,7 @@ from ackproof.errors import WarehouseError
 from ackproof.report import formatting as fmt
 from ackproof.report import wording
 from ackproof.report.figure import (
+    BROKER_COLOURS,
     Figure,
     Interval,
     Key,
@@ -38,7 +39,8 @@ _SELECT = {
     "duplicates": "SELECT * FROM duplicates ORDER BY scenario, configuration, kafka_version",
     "recoveries": "SELECT * FROM recovery_times WHERE verified AND recovery_s IS NOT NULL "
     "AND fault <> 'none' ORDER BY fault, injected_at",
-    "causes": "SELECT * FROM loss_causes ORDER BY lost DESC, scenario, configuration, case_id",
+    "causes": "SELECT * FROM loss_causes "
+    "ORDER BY scenario, configuration, kafka_version, runs DESC, case_id",
     "runs": "SELECT run_id, scenario, configuration, kafka_version, commit_id, verdict, "
     "reason, outcome, report, acked, lost, duplicated, availability, ack_latency_p99_ms, "
     "date_format(started_at, 'yyyy-MM-dd HH:mm:ss') AS started FROM runs "
@@ -94,11 +96,7 @@ def write_dashboard(path: Path, trends: Trends, *, title: str) -> None:
         drawn=drawn,
         duplicated={_label(row): row for row in trends.duplicates},
         label=_label,
-        configurations={
-            _key(run): (name, colours[name])
-            for run in trends.runs
-            for name in [_configuration(run)]
-        },
+        configurations={_key(run): colours[_configuration(run)] for run in trends.runs},
         key=_key,
     )
 
@@ -115,10 +113,17 @@ def figures(trends: Trends) -> list[Figure]:
     return [figure for figure in plots if figure is not None]
 
 
-def _colours(runs: _Rows) -> dict[str, str]:
-    """Return the colour of each configuration."""
+def _colours(runs: _Rows) -> dict[str, Key]:
+    """Return the colour of each configuration; when all are in use, they become paler."""
     names = dict.fromkeys(map(_configuration, runs))
-    return {name: broker_colour(number) for number, name in enumerate(names, start=1)}
+    return {
+        name: Key(
+            colour=broker_colour(number),
+            text=name,
+            opacity=0.45 ** ((number - 1) // BROKER_COLOURS),
+        )
+        for number, name in enumerate(names, start=1)
+    }
 
 
 def _configuration(row: dict[str, Any]) -> str:
@@ -205,7 +210,7 @@ def _causes(rows: _Rows) -> Figure | None:
     )
 
 
-def _over_time(runs: _Rows, colours: dict[str, str], what: str) -> Figure | None:
+def _over_time(runs: _Rows, colours: dict[str, Key], what: str) -> Figure | None:
     column, title, factor = {
         "availability": ("availability", "Availability", 100.0),
         "latency": ("ack_latency_p99_ms", "Ack latency p99", 1.0),
@@ -214,11 +219,11 @@ def _over_time(runs: _Rows, colours: dict[str, str], what: str) -> Figure | None
     if not shown:
         return None
     traces, keys = [], []
-    for name, role in colours.items():
+    for name, key in colours.items():
         own = [run for run in shown if _configuration(run) == name]
         if not own:
             continue
-        keys.append(Key(colour=role, text=name))
+        keys.append(key)
         crosses = ["x" if run["verdict"] == "violated" else "circle" for run in own]
         traces.append(
             go.Scatter(
@@ -229,8 +234,8 @@ def _over_time(runs: _Rows, colours: dict[str, str], what: str) -> Figure | None
                 hoverinfo="text",
                 meta=list(map(_key, own)),
                 customdata=[run["report"] for run in own],
-                line_color=colour(role),
-                marker={"color": colour(role), "size": 8, "symbol": crosses},
+                line_color=colour(key.colour, key.opacity),
+                marker={"color": colour(key.colour, key.opacity), "size": 8, "symbol": crosses},
             )
         )
     low = min(run[column] for run in shown)
@@ -282,7 +287,7 @@ def _hover(run: dict[str, Any], value: str) -> str:
     return f"{value}, {run['verdict']}\n{_label(run)}{commit}\n{run['started']} UTC"
 
 
-def _recoveries(rows: _Rows, colours: dict[str, str]) -> Figure | None:
+def _recoveries(rows: _Rows, colours: dict[str, Key]) -> Figure | None:
     if not rows:
         return None
     kinds = list(dict.fromkeys(row["fault"] for row in rows))
@@ -299,9 +304,9 @@ def _recoveries(rows: _Rows, colours: dict[str, str]) -> Figure | None:
             hoverinfo="text",
             meta=list(map(_key, own)),
             customdata=[row["report"] for row in own],
-            marker={"color": colour(role), "size": 10, "opacity": 0.75},
+            marker={"color": colour(key.colour, 0.75 * key.opacity), "size": 10},
         )
-        for name, role in colours.items()
+        for name, key in colours.items()
         if (own := [row for row in rows if _configuration(row) == name])
     ]
     shown = {_configuration(row) for row in rows}
@@ -316,7 +321,7 @@ def _recoveries(rows: _Rows, colours: dict[str, str]) -> Figure | None:
         )
         + ".",
         timed=False,
-        keys=tuple(Key(colour=colours[name], text=name) for name in colours if name in shown),
+        keys=tuple(key for name, key in colours.items() if name in shown),
         traces=traces,
         layout=_by_row(kinds, title="seconds"),
     )

@@ -145,7 +145,7 @@ def facts(verdicts: Sequence[Verdict]) -> list[str]:
     return [
         f"scenario {listed(verdict.scenario for verdict in verdicts)}",
         kafka(listed(verdict.kafka_version for verdict in verdicts)),
-        f"seed {listed(str(verdict.seed) for verdict in verdicts)}",
+        fmt.seeds({verdict.seed for verdict in verdicts}),
         f"{started:%Y-%m-%d %H:%M} UTC",
     ]
 

@@ -170,6 +170,14 @@ def test_lost_records_of_losing_runs_have_a_range_if_they_differ(tmp_path):
     assert ">none<" in shown(lost=0, lost_median=None, lost_least=None, lost_most=0)
 
 
+def test_no_two_configurations_look_alike():
+    runs = [run(1, configuration=f"acks={number}") for number in range(20)]
+    trends = Trends(losses=[], duplicates=[], recoveries=[], runs=runs)
+    [availability, _] = figures(trends)
+    assert len({(key.colour, key.opacity) for key in availability.keys}) == 20
+    assert len({trace.line.color for trace in availability.traces}) == 20
+
+
 def test_missing_data_is_reported_and_not_drawn(tmp_path):
     trends = Trends(losses=[], duplicates=[], recoveries=[], runs=[run(1, availability=None)])
     assert [figure.name for figure in figures(trends)] == ["latency"]

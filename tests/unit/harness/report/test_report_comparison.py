@@ -161,6 +161,13 @@ def test_times_of_a_late_producer_are_upper_bounds() -> None:
     assert "99 % of acks within ≤ " in comparison.price(safe, late)
 
 
+def test_a_price_is_told_against_times_that_were_measured() -> None:
+    for late, against in ((0, "acks=1"), (12, "acks=0")):
+        made = changed(summary(), RISKY, late=late)
+        [safe] = [cell for cell in made.cells if cell.configuration == SAFE]
+        assert comparison.price(safe, made).startswith(f"Its price against {against}: ")
+
+
 def test_upper_bounds_are_not_compared_with_measured_times() -> None:
     late = changed(summary(), SAFE, late=12)
     assert [answer.note for answer in answers(late, "no acks")[1:]] == ["of 20.0 s"] * 2
@@ -246,6 +253,28 @@ def test_unreliable_times_of_a_trial_enter_no_spread() -> None:
     [cell] = summarise(plan, trials, progress, ended="trials").cells
     assert cell.unavailability_s == Spread(low=3.01, median=3.01, high=3.01)
     assert cell.untimed == 1
+
+
+def test_a_configuration_without_exact_times_is_on_no_front() -> None:
+    for late, symbol in ((0, "circle"), (12, "circle-open")):
+        _, pareto = comparison_plots.figures(changed(summary(), SAFE, late=late))
+        [trace] = pareto.traces
+        at = [text.startswith(SAFE) for text in trace.hovertext].index(True)
+        assert trace.marker.symbol[at] == symbol
+        assert ("front" in trace.hovertext[at]) == (late == 0)
+        assert "dominated" not in trace.hovertext[at]
+    unknown = changed(summary(), SAFE, ack_latency_ms={})
+    [trace] = comparison_plots.figures(unknown)[1].traces
+    assert min(trace.marker.size) == trace.marker.size[at]  # not the largest
+
+
+def test_a_finding_of_any_trial_is_on_the_page(finding, acks_all, tmp_path: Path) -> None:
+    """The page shows one run of each configuration in full; this one is not among them."""
+    path = tmp_path / "report.html"
+    verdicts = [finding.verdict, acks_all.verdict]
+    write_html(path, [acks_all.directory], title="t", summary=summary(), verdicts=verdicts)
+    page = path.read_text(encoding="utf-8")
+    assert f"Finding in {finding.verdict.name}: model and cluster disagree" in page
 
 
 def test_markup_in_the_name_of_a_configuration_is_text_in_the_plots() -> None:

@@ -38,7 +38,7 @@ class Page(HTMLParser):
 
     def handle_starttag(self, tag, attrs):
         self.elements.append((tag, dict(attrs)))
-        if tag not in {"meta", "link", "br"}:
+        if tag not in {"meta", "link", "br", "wbr"}:
             self._stack.append(tag)
 
     def handle_endtag(self, tag):

@@ -10,6 +10,7 @@ import pytest
 
 from ackproof.console import Console
 from ackproof.judgement.expectations import check_expectations
+from ackproof.report import formatting as fmt
 from ackproof.report import wording
 from ackproof.report.ci import write_junit
 from ackproof.report.console_tables import print_runs
@@ -150,3 +151,20 @@ def test_times_that_a_producer_made_unreliable_are_shown_nowhere(acks_1, tmp_pat
         text = (tmp_path / "junit.xml").read_text()
         assert re.findall(r'name="(unavailability\w*)" value="2.5"', text) == [junit] * bool(junit)
         assert ("ackproof_unavailability_seconds{" in render([made])) == metric
+
+
+def test_a_page_breaks_no_line_between_a_number_and_its_unit():
+    said = "≤ 30.9 s instead of 8 ms, 3.2 % of 17 sends, 4 spare ones"
+    assert fmt.unbroken(said).split(" ") == [
+        *("≤\xa030.9\xa0s", "instead", "of", "8\xa0ms,", "3.2\xa0%", "of", "17", "sends,"),
+        *("4", "spare", "ones"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("seeds", "said"),
+    [((1,), "seed 1"), ((2, 1, 3), "seeds 1 to 3"), ((1, 7, 3), "seeds 1, 3 and 7")],
+)
+def test_the_seeds_of_many_trials_are_a_range(acks_1, seeds, said):
+    verdicts = [acks_1.verdict.model_copy(update={"seed": seed}) for seed in seeds]
+    assert said in wording.facts(verdicts)

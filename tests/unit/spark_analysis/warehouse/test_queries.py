@@ -167,6 +167,9 @@ def test_loss_rates_count_runs_and_the_records_of_losing_runs(spark):
     interval = (rates["runs_with_loss_share_low"], rates["runs_with_loss_share_high"])
     assert interval == pytest.approx((expected.low, expected.high))
     assert (rates["lost"], rates["lost_median"]) == (52, 26)
+    spark.sql("SELECT * FROM runs WHERE lost = 0").createOrReplaceTempView("runs")
+    [none] = spark.sql(view("loss_rates")).collect()
+    assert none["runs_with_loss_share_low"] == 0
     assert (rates["lost_least"], rates["lost_most"]) == (12, 40)
 
 

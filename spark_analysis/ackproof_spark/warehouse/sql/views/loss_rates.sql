@@ -4,11 +4,12 @@
 SELECT
   scenario, configuration, kafka_version, runs, runs_with_loss,
   share AS runs_with_loss_share,
-  greatest(0, (share + z * z / (2 * runs)) / (1 + z * z / runs) - half) AS runs_with_loss_share_low,
-  least(1, (share + z * z / (2 * runs)) / (1 + z * z / runs) + half) AS runs_with_loss_share_high,
+  CASE WHEN runs_with_loss = 0 THEN 0 ELSE middle - half END AS runs_with_loss_share_low,
+  CASE WHEN runs_with_loss = runs THEN 1 ELSE middle + half END AS runs_with_loss_share_high,
   sent, acked, lost, lost_median, lost_least, lost_most
 FROM (
   SELECT *,
+    (share + z * z / (2 * runs)) / (1 + z * z / runs) AS middle,
     z * sqrt(share * (1 - share) / runs + z * z / (4 * runs * runs)) / (1 + z * z / runs) AS half
   FROM (
     SELECT
