@@ -16,7 +16,7 @@ from ackproof.audit.effective import (
     offsets_replicas,
 )
 from ackproof.audit.risk import decision, risk
-from ackproof.audit.risks import failures_of, found_sets
+from ackproof.audit.risks import losing
 from ackproof.audit.setup import Setup
 from ackproof.audit.setups import MINIMUM, UNCLEAN
 from ackproof.audit.words import covers, phrase
@@ -245,8 +245,7 @@ def _of_offsets_partition(
     topic = (
         setup.partition if setup.partition.acks == "all" else replace(setup.partition, acks="all")
     )
-    known = [failures_of(loss.failures) for loss in found_sets(setup, topic).losing]
-    lost = [failures_of(loss.failures) for loss in found_sets(setup, offsets).losing]
+    known, lost = losing(setup, topic), losing(setup, offsets)
     unknown_version = setup.own.kafka is None
     sets = [
         failures

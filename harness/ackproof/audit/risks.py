@@ -46,36 +46,32 @@ def lost(setup: Setup) -> Lost:
     )
 
 
-def found_sets(setup: Setup, partition: Configuration | None = None) -> FailureSets:
-    """Return the losing sets. partition: another one of the same cluster."""
-    asked = exposed(setup, partition)
-    if never_acked(partition or setup.partition):
+def found_sets(setup: Setup) -> FailureSets:
+    asked = exposed(setup)
+    if never_acked(setup.partition):
         return FailureSets(losing=(), survived=largest_sets(asked), undecided=())
     return failure_sets(asked)
 
 
 def exposed(setup: Setup, partition: Configuration | None = None) -> Exposed:
+    """Return what decides about losses, one object for all setups with the same rules."""
     partition = partition or setup.partition
     combined = setup.own.combined.value if setup.combined and setup.own.combined else "0"
     return _exposed(
         question_of(setup, partition),
-        acks_0=partition.acks == "0",
-        flushed=setup.flushes_every_record,
-        racks=setup.racks,
-        combined=int(combined),
+        partition.acks == "0",
+        setup.flushes_every_record,
+        setup.racks,
+        int(combined),
     )
 
 
 @cache
-def _exposed(
-    question: Question, *, acks_0: bool, flushed: bool, racks: int, combined: int
-) -> Exposed:
+def _exposed(question: Question, acks_0: bool, flushed: bool, racks: int, combined: int) -> Exposed:
+    if (same := representative(question)) is not question:
+        return _exposed(same, acks_0, flushed, racks, combined)
     return Exposed(
-        question=representative(question),
-        acks_0=acks_0,
-        flushed=flushed,
-        racks=racks,
-        combined=combined,
+        question=question, acks_0=acks_0, flushed=flushed, racks=racks, combined=combined
     )
 
 
@@ -116,6 +112,16 @@ def _question(
         # A sole replica is elected in any case.
         unclean=replicas > 1 and Profile.of(version).elects_uncleanly(unclean),
     )
+
+
+def losing(setup: Setup, partition: Configuration) -> tuple[Failures, ...]:
+    """Return the smallest losing sets of another partition of the same cluster."""
+    return () if never_acked(partition) else _losing(exposed(setup, partition))
+
+
+@cache
+def _losing(asked: Exposed) -> tuple[Failures, ...]:
+    return tuple(failures_of(one.failures) for one in failure_sets(asked).losing)
 
 
 @cache

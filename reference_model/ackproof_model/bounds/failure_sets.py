@@ -46,9 +46,9 @@ _UNANSWERED = "with acks=0 a send counts as acked, whether or not a broker recei
 _IN_FLIGHT = "records that were sent while no leader received them"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Exposed:
-    """One partition and its surroundings.
+    """One partition and its surroundings. Answers are stored by identity.
 
     question: the rules; `acks` is 1 for acks=0, too. acks_0: the producer does not wait for an
     answer. flushed: every record is flushed before its ack, so that only a lost disk takes it.
