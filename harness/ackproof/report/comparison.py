@@ -88,7 +88,12 @@ def columns(summary: Summary) -> list[Column]:
             "How many stay unknown?", "unknown", lambda cell: _sends(cell, cell.unknown), cells
         ),
         _column("How long are there no acks?", "no acks", partial(_away, summary), cells),
-        _column("How long does an ack take (p50 / p99)?", "ack p50 / p99", _latency, cells),
+        _column(
+            "How long does an ack take (p50 / p99)?",
+            "ack p50 / p99",
+            partial(_latency, summary),
+            cells,
+        ),
     ]
     if any(cell.duplicated and cell.duplicated.high for cell in cells):
         made.append(
@@ -121,10 +126,15 @@ def _configurations(summary: Summary) -> list[Column]:
         for key in cells[0].settings
     ]
     distinct = {tuple(cell.settings.values()) for cell in cells}
-    if columns and len(distinct) == len(cells) and all(_is_named(cell, summary) for cell in cells):
+    named = all(_is_named(cell, summary) for cell in cells) and not _differing_faults(summary)
+    if columns and len(distinct) == len(cells) and named:
         return columns
     names = [Answer(text=cell.configuration) for cell in cells]
     return [Column(question="Configuration", brief="configuration", answers=names), *columns]
+
+
+def _differing_faults(summary: Summary) -> bool:
+    return len(set(summary.plan.faults.values())) > 1
 
 
 def _is_named(cell: Cell, summary: Summary) -> bool:
@@ -203,13 +213,13 @@ def p99(cell: Cell) -> str:
     return limit + fmt.duration(p99_ms(cell)) if p99_ms(cell) < math.inf else ""
 
 
-def _latency(cell: Cell) -> Answer:
+def _latency(summary: Summary, cell: Cell) -> Answer:
     latency = cell.ack_latency_ms or cell.ack_latency_at_most_ms
     if not latency:
+        unanswered = (summary.shared | cell.settings).get("acks") == "0"
         acked = bool(cell.acked and cell.acked.high)
-        return Answer(
-            text=_NOTHING, note="not measured" if cell.untimed else ACKS_0 if acked else ""
-        )
+        note = ACKS_0 if unanswered else "not measured"
+        return Answer(text=_NOTHING, note=note if acked else "")
     limit = "" if cell.ack_latency_ms else _AT_MOST
     p50, p99 = (limit + fmt.duration(latency[key].median) for key in ("p50", "p99"))
     note = ""
@@ -266,6 +276,8 @@ def notes(summary: Summary) -> list[str]:
     """Return sentences on shared settings, unequal times, and trials that do not count."""
     shared = ", ".join(f"{key} {value}" for key, value in summary.shared.items())
     lines = [f"All configurations: {shared}."] if shared else []
+    if _differing_faults(summary):
+        lines.append("Not all had the same faults. Only those with the same are compared.")
     if any(cell.late for cell in summary.cells):
         lines.append(
             f"{_AT_MOST}at most: a producer of this configuration got too little CPU time and "
@@ -321,47 +333,6 @@ def comparable(cell: Cell, summary: Summary) -> list[Cell]:
         for other in summary.cells
         if other.trials and faults.get(other.configuration) == faults.get(cell.configuration)
     ]
-
-
-def preference(cell: Cell) -> tuple[float, bool, bool, float, float]:
-    """Return a key that sorts configurations, the best first.
-
-    It keeps records, by the runs and then by the model; its producers live; it is available; fast.
-    """
-    proven = cell.predicted == "impossible"
-    return loss_rate(cell), not proven, bool(cell.stopped), unavailable_s(cell), p99_ms(cell)
-
-
-def price(best: Cell, summary: Summary) -> str:
-    """Return what the best configuration costs against the cheapest that lost, else the cheapest.
-
-    One whose times were measured is preferred to upper bounds. Empty if no other ran under the same
-    faults.
-    """
-    others = [cell for cell in comparable(best, summary) if cell is not best]
-    others = [cell for cell in others if cell.losing] or others
-    if not others:
-        return ""
-    other = min(others, key=lambda cell: (bool(cell.late), unavailable_s(cell)))
-    parts = []
-    timed = best.unavailability_s and other.unavailability_s
-    if timed:
-        parts.append(f"no acks for {unavailability(best)} instead of {unavailability(other)}")
-    for what, more, less in (
-        ("refused", best.refused, other.refused),
-        ("unknown", best.unknown, other.unknown),
-    ):
-        if more and less and more.median > less.median:
-            parts.append(
-                f"{fmt.count(round(more.median))} sends {what} instead of "
-                f"{fmt.count(round(less.median))}"
-            )
-    if p99(best) and p99(other):
-        parts.append(f"99 % of acks within {p99(best)} instead of {p99(other)}")
-    against = f"Its price against {fmt.quoted(other.configuration)}"
-    if not timed and (best.untimed or other.untimed):
-        parts.append("the time without acks was not measured, as a producer was the bottleneck")
-    return f"{against}: {fmt.listing(parts)}." if parts else ""
 
 
 def dominators(cell: Cell, summary: Summary) -> list[Cell]:

@@ -52,6 +52,22 @@ def test_the_statistics_name_costs_and_confidence() -> None:
     assert "acks=0 and acks=1 lose alike" in said
 
 
+def test_names_with_commas_are_quoted_in_every_sentence() -> None:
+    made, name = summary(rounds=30), "acks=1, min.insync.replicas=2"
+    cells = [
+        cell.model_copy(update={"configuration": name}) if cell.configuration == RISKY else cell
+        for cell in made.cells
+    ]
+    pairs = [
+        pair.model_copy(update={end: name for end in ("a", "b") if getattr(pair, end) == RISKY})
+        for pair in made.pairs
+    ]
+    said = certainty.statistics(made.model_copy(update={"cells": cells, "pairs": pairs}))
+    named = [sentence for sentence in said if name in sentence]
+    assert len(named) >= 3
+    assert all(sentence.count(f"'{name}'") == sentence.count(name) for sentence in named)
+
+
 def test_unsettled_pairs_are_named_with_the_trials_they_need() -> None:
     result = summary(rounds=3)
     assert "is not settled: about" in " ".join(certainty.statistics(result))
@@ -138,7 +154,7 @@ def test_times_that_a_slow_producer_makes_unreliable_say_so() -> None:
     # The advice does not quote them either.
     for made, said in ((slow, False), (some, True), (summary(), True)):
         [safe] = [cell for cell in made.cells if cell.configuration == SAFE]
-        price = comparison.price(safe, made)
+        price = advice.price(safe, made)
         assert ("no acks for" in price) == said
         assert ("was not measured" in price) != said
     assert any(note.startswith("Not measured: ") for note in comparison.notes(slow))
@@ -157,15 +173,15 @@ def test_times_of_a_late_producer_are_upper_bounds() -> None:
     assert "faster than that or as fast" in note
     assert not any("≤" in note for note in comparison.notes(summary()))
     [safe] = [cell for cell in late.cells if cell.configuration == SAFE]
-    assert "no acks for ≤ " in comparison.price(safe, late)
-    assert "99 % of acks within ≤ " in comparison.price(safe, late)
+    assert "no acks for ≤ " in advice.price(safe, late)
+    assert "99 % of acks within ≤ " in advice.price(safe, late)
 
 
 def test_a_price_is_told_against_times_that_were_measured() -> None:
     for late, against in ((0, "acks=1"), (12, "acks=0")):
         made = changed(summary(), RISKY, late=late)
         [safe] = [cell for cell in made.cells if cell.configuration == SAFE]
-        assert comparison.price(safe, made).startswith(f"Its price against {against}: ")
+        assert advice.price(safe, made).startswith(f"Its price against {against}: ")
 
 
 def test_upper_bounds_are_not_compared_with_measured_times() -> None:
@@ -181,7 +197,7 @@ def test_a_producer_that_stopped_is_in_the_table_and_not_preferred() -> None:
     alive, _, stopped = answers(made, "stops")
     assert (alive.text, stopped.text) == ("no", "yes, in 2 runs")
     cells = [cell.model_copy(update={"losing": 0}) for cell in made.cells]
-    assert min(cells, key=comparison.preference).configuration == RISKY
+    assert min(cells, key=advice.preference).configuration == RISKY
 
 
 def test_dominators_are_configurations_with_equal_faults_only() -> None:
@@ -275,6 +291,27 @@ def test_a_finding_of_any_trial_is_on_the_page(finding, acks_all, tmp_path: Path
     write_html(path, [acks_all.directory], title="t", summary=summary(), verdicts=verdicts)
     page = path.read_text(encoding="utf-8")
     assert f"Finding in {finding.verdict.name}: model and cluster disagree" in page
+
+
+def test_configurations_with_other_faults_keep_their_names_and_are_told_apart() -> None:
+    made = summary()
+    faults = {WORSE: "kill", RISKY: "none", SAFE: "kill"}
+    apart = made.model_copy(update={"plan": made.plan.model_copy(update={"faults": faults})})
+    note = "Not all had the same faults. Only those with the same are compared."
+    for shown, question, said in ((made, "acks", False), (apart, "Configuration", True)):
+        assert comparison.columns(shown)[0].question == question
+        assert (note in comparison.notes(shown)) == said
+    assert advice.of_comparison(apart)[0].startswith("Of acks=0 and acks=all, use acks=all: ")
+    faults = {WORSE: "kill", RISKY: "none", SAFE: "freeze"}
+    each = made.model_copy(update={"plan": made.plan.model_copy(update={"faults": faults})})
+    assert advice.of_comparison(each) == []
+
+
+def test_only_acks_0_has_no_latency_of_its_own() -> None:
+    for name, note in ((WORSE, "acks=0 waits for no ack"), (SAFE, "not measured")):
+        made = changed(summary(), name, ack_latency_ms={})
+        [answer] = [a for a in answers(made, "ack p50 / p99") if a.text == "-"]
+        assert answer.note == note
 
 
 def test_markup_in_the_name_of_a_configuration_is_text_in_the_plots() -> None:

@@ -189,6 +189,14 @@ def test_a_producer_that_stopped_for_good_is_in_the_first_lines(tmp_path, acks_1
     assert "OUTAGE" not in page_of(tmp_path, acks_1.directory).text
 
 
+def test_errors_that_a_fault_made_brokers_report_are_among_the_causes(tmp_path, acks_1, copied):
+    directory = copied(acks_1.directory)
+    changed = {"reported_errors": ["fault 1 made brokers report an error"]}
+    write_model(directory / "verdict.json", acks_1.verdict.model_copy(update=changed))
+    text = page_of(tmp_path, directory).text
+    assert text.index("Why records were lost") < text.index("fault 1 made brokers report an error.")
+
+
 def test_unchecked_partitions_are_listed_below_the_verdicts(tmp_path, acks_1):
     copy = shutil.copytree(acks_1.directory, tmp_path / "old")
     verdict = acks_1.verdict.model_copy(update={"not_checked": ["orders-0: there is no log"]})
