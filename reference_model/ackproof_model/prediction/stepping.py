@@ -68,8 +68,9 @@ _Request = tuple[Label, Broker | None, int, Timer | None]
 class _Numbers(dict[int, int]):
     """By clients: the number of a state of one cluster, computed when first needed."""
 
+    __slots__ = ("_compute", "cluster")
+
     def __init__(self, cluster: int, compute: Callable[[int, int], int]) -> None:
-        super().__init__()
         self.cluster = cluster
         self._compute = compute
 
