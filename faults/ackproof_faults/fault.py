@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ackproof_faults.conditions.durations import Duration
 from ackproof_faults.conditions.targets import Target, TargetSpec
@@ -190,6 +190,14 @@ class Fault(BaseModel, ABC):
         return ", ".join(
             f"{key}: {known[key]}" for key in cls.sized_by if known.get(key) is not None
         )
+
+    @classmethod
+    def effects_of_stored(cls, parameters: str) -> Effects:
+        """Return the effects of a fault with a window's parameters; () if they are damaged."""
+        try:
+            return cls.model_validate_json(parameters).effects
+        except ValidationError:
+            return ()
 
     @staticmethod
     def id_of_stored(parameters: str) -> str | None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 from ackproof.errors import AckproofError, DiskError
 from ackproof.execution.runner import run
 from ackproof.progress import Reporter
-from ackproof.runs.directory import append_line, read_lines
+from ackproof.runs.directory import TRIALS, append_line, read_lines
 from ackproof.runs.verdict import Record, Verdict
 from ackproof.scenario.loader import Configured
 
@@ -37,8 +37,6 @@ class RunTrial(Protocol):
 
 #: After this many consecutive failures a configuration or candidate is given up.
 GIVE_UP_AFTER = 2
-
-TRIALS = "trials.jsonl"
 
 
 class Trial(Record):

@@ -188,7 +188,8 @@ def _profile(patch: tuple[int, ...]) -> Profile:
 
 
 @cache
-def _with_elr(profile: Profile, elr: bool | None) -> Profile:
+def _with_elr(kafka_version: str, elr: bool | None) -> Profile:
+    profile = Profile.of(kafka_version)
     return profile if elr is None else replace(profile, elr=elr)
 
 
@@ -268,7 +269,7 @@ class Configuration:
     @property
     def profile(self) -> Profile:
         """The rules of `kafka_version`, with the feature level of `elr`."""
-        return _with_elr(Profile.of(self.kafka_version), self.elr)
+        return _with_elr(self.kafka_version, self.elr)
 
     @property
     def unclean_election(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +112,7 @@ def _histories(draw) -> History:
     return History(sends=sends, log=log, ends=draw(_ends(log)), windows=draw(_windows()))
 
 
+@cache
 def random_histories() -> list[History]:
     """Draw all histories first: Spark takes as long for one as for all."""
     return drawn(_histories(), HISTORIES, seed_of_draws=SEED)

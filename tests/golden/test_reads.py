@@ -117,22 +117,18 @@ def found_by_spark(spark, run_dir: Path, histories: dict[str, History]) -> dict[
 
 
 @pytest.mark.spark
-def test_histories_have_their_known_rows(spark, tmp_path):
-    topics = {f"t{index}": case for index, case in enumerate(CASES.values())}
-    found = found_by_spark(spark, tmp_path, {t: parse(case) for t, case in topics.items()})
-    shown = {topic: sorted(map(show, found[topic])) for topic in topics}
-    assert shown == {topic: sorted(case["expected"]) for topic, case in topics.items()}
-
-
-@pytest.mark.spark
-def test_spark_and_the_definition_agree_on_random_histories(spark, tmp_path):
+def test_spark_agrees_with_known_histories_and_with_the_definition_on_random_ones(spark, tmp_path):
     draw = random.Random(SEED)
-    histories = {f"t{index}": with_reads(draw) for index in range(HISTORIES)}
+    known = {f"t{index}": case for index, case in enumerate(CASES.values())}
+    drawn = {f"random{index}": with_reads(draw) for index in range(HISTORIES)}
+    histories = {topic: parse(case) for topic, case in known.items()} | drawn
     found = found_by_spark(spark, tmp_path, histories)
-    for topic, history in histories.items():
+    shown = {topic: sorted(map(show, found[topic])) for topic in known}
+    assert shown == {topic: sorted(case["expected"]) for topic, case in known.items()}
+    for topic, history in drawn.items():
         rows = sorted(show(row, found=False) for row in found[topic])
         assert rows == changed(history), f"seed {SEED}, {topic}: {history}"
-    kinds = Counter(row["anomaly"] for rows in found.values() for row in rows)
+    kinds = Counter(row["anomaly"] for topic in drawn for row in found[topic])
     assert min(kinds[Anomaly.READ_THEN_GONE], kinds[Anomaly.MISPLACED_READ] * 5) > HISTORIES
 
 

@@ -27,6 +27,7 @@ pytestmark = pytest.mark.cluster
 SCENARIO = "scenarios/acks-all.yaml"
 
 
+@pytest.mark.spark
 def test_a_run_in_progress_is_left_alone_and_ctrl_c_keeps_what_it_recorded(
     engine: DockerClient, tmp_path: Path
 ) -> None:

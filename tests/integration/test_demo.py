@@ -22,7 +22,7 @@ from ackproof.runs.verdict import Verdict, Word
 from ackproof_spark.tables import FINAL_LOG, LOCATION
 from integration.command import printed
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 
 
 @pytest.fixture(scope="module")

@@ -80,6 +80,7 @@ def test_a_slow_disk_delays_the_acks_of_fsynced_records(cluster: KafkaCluster) -
     assert producer.flush(120) == 0
     producer.close()
     guard.heal()
+    until(guard.recovered, "its disk stays slow")
     with pytest.raises(FaultError, match="is not slow"):
         slow.verify(cluster.interfaces, [1], {1: 1.0})
 

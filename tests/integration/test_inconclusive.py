@@ -18,7 +18,7 @@ from ackproof.runs.verdict import Verdict, Word
 from ackproof.scenario.loader import load
 from waiting import until
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 
 SCENARIO = """
 version: 1

@@ -24,7 +24,7 @@ from ackproof.scenario.loader import load
 from ackproof.waiting import Repeating
 from ackproof_spark.tables import LOCATION
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 
 SCENARIO = {
     "version": 1,

@@ -108,7 +108,7 @@ def orders(**changes: object) -> Answer:
 
 def assumed(risks: object, survives: object, **when: str) -> Assumed:
     """Return the answer under some values."""
-    return Assumed(when=when, risks=risks, survives=survives)
+    return Assumed(when=when, parts=(risks,), survives=survives)
 
 
 def audit(*answers: Answer, **changes: object) -> Audit:

@@ -4,6 +4,6 @@ SELECT * FROM VALUES ('acks=1', 'payments'), ('acks=all, min.insync.replicas=2',
   AS owners (configuration, team);
 
 CREATE MATERIALIZED VIEW losses_by_team AS
-SELECT team, loss_by_day.configuration, sum(lost) AS lost, sum(acked) AS acked
+SELECT team, loss_by_day.configuration, sum(runs_with_loss) AS runs_with_loss, sum(runs) AS runs
 FROM loss_by_day JOIN owners ON loss_by_day.configuration = owners.configuration
 GROUP BY team, loss_by_day.configuration;

@@ -17,7 +17,7 @@ def runs() -> DataFrame:
 
 @dp.materialized_view(comment="Losses of each configuration, by day")
 def loss_by_day() -> DataFrame:
-    decided = spark.table("runs").where("verdict <> 'inconclusive'")
+    decided = spark.table("runs").where("verdict <> 'inconclusive' OR lost > 0")
     return decided.groupBy("run_date", "scenario", "configuration", "kafka_version").agg(
         count("*").alias("runs"),
         count_if(col("lost") > 0).alias("runs_with_loss"),

@@ -69,7 +69,7 @@ class SlowDisk(Fault):
             wrote = (
                 f"node {node} wrote {self.rate:,} bytes in {took:.2f} s (before: {before:.2f} s)"
             )
-            if took < max(_SHARE, _SLOWER * before):
+            if not _slow(took, before):
                 raise FaultError(f"{wrote}: its disk is not slow")
             proofs.append(wrote)
         return Evidence.joined(proofs)
@@ -80,3 +80,16 @@ class SlowDisk(Fault):
         for node in nodes:
             if cluster.processes.exit_status(node) is None:  # else its control group is gone
                 cluster.volumes.limit(node, None, None)
+
+    def verify_healed(
+        self, cluster: Cluster, nodes: Sequence[int], done: Mapping[int, float] | None
+    ) -> bool:
+        """Whether each node is in sync, and writes as fast as before."""
+        before = done or {}
+        return super().verify_healed(cluster, nodes, done) and not any(
+            _slow(cluster.volumes.write_s(node, self.rate), before.get(node, 0.0)) for node in nodes
+        )
+
+
+def _slow(took: float, before: float) -> bool:
+    return took >= max(_SHARE, _SLOWER * before)

@@ -103,6 +103,7 @@ ONE_ERROR = {
     "AddOffsetsToTxn": (0, 3),
     "EndTxn": (0, 3),
     "ConsumerGroupHeartbeat": (0, 0),
+    "ShareGroupHeartbeat": (0, 0),
 }
 
 

@@ -52,7 +52,8 @@ class Need(Enum):
         "blkio or io controller",
         "Slow disks (block I/O limits)",
         "[ -w /cgroup/blkio/blkio.throttle.write_bps_device ] || "
-        "grep -qw io /cgroup/cgroup.subtree_control",
+        "grep -qsw io /cgroup/cgroup.subtree_control || "
+        "{ echo 'neither blkio nor io is a writable controller of the control groups'; exit 1; }",
     )
 
     def __init__(self, kernel: str, what: str, script: str) -> None:

@@ -6,9 +6,10 @@ form (`ackproof.audit/1`), in which no key changes its meaning.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import chain
 
 from ackproof.own_config.configuration import FileRead, FileRefused, Given
 
@@ -102,7 +103,8 @@ class Risk:
     empty if it holds for all. case: the known loss, such as `B5`; '' without one. text: one
     sentence for a reader. at_risk: which records. trace: the shortest way, a sentence a step.
     decided_by: the least changes that remove it, best first. accepted: the reason for which it was
-    accepted; '' if it was not. here: the result of `--prove`.
+    accepted; '' if it was not. here: the result of `--prove`. tell: adds the trace and what is at
+    risk, if they are searched only for a reader.
     """
 
     effect: Effect
@@ -117,6 +119,11 @@ class Risk:
     runs: Runs | None = None
     accepted: str = ""
     here: Proof | None = None
+    tell: Callable[[Risk], Risk] | None = field(default=None, compare=False, repr=False)
+
+    def told(self) -> Risk:
+        """Return the risk with its trace."""
+        return self.tell(self) if self.tell else self
 
 
 #: Failures of which each is one event, in the order of `Failure`.
@@ -127,13 +134,17 @@ Failures = tuple[Failure, ...]
 class Assumed:
     """The answer under one value of each setting that nobody states. when: these values.
 
-    The risks repeat none of them in their own `when`: answers share risks.
+    parts: the risks, in groups that answers share. They repeat no value in their own `when`.
     """
 
     when: Mapping[str, str]
-    risks: tuple[Risk, ...]
+    parts: tuple[tuple[Risk, ...], ...]
     survives: tuple[Failures, ...]
     undecided: tuple[Failures, ...] = ()
+
+    @property
+    def risks(self) -> Iterator[Risk]:
+        return chain.from_iterable(self.parts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from ackproof.audit import (
@@ -188,7 +189,7 @@ def _decisive(
     for one in answers:
         alike.setdefault(tuple(_without_mode(one.when).items()), []).append(one)
     if any(
-        (one.risks, one.survives) != (a.risks, a.survives)
+        (one.parts, one.survives) != (a.parts, a.survives)
         for a, *rest in alike.values()
         for one in rest
     ):
@@ -251,12 +252,11 @@ def of_setups(setups: Iterable[Setup]) -> tuple[Assumed, ...]:
 
     def answer(setup: Setup) -> Assumed:
         if refusals := tuple(refused.risks(setup)):  # nothing starts, so nothing else happens
-            return Assumed(when=setup.when, risks=refusals, survives=(), undecided=())
+            return Assumed(when=setup.when, parts=(refusals,), survives=())
         losses: Lost = once(_losses, setup)
-        others = (risk for find in _OTHERS for risk in once(find, setup))
         return Assumed(
             when=setup.when,
-            risks=(*losses.risks, *others),
+            parts=(losses.risks, *(once(find, setup) for find in _OTHERS)),
             survives=losses.survives,
             undecided=losses.undecided,
         )
@@ -304,7 +304,7 @@ def _risks(answers: Sequence[Assumed], group: Sequence[Setup]) -> tuple[Risk, ..
         setup = group[at]
         if risk.effect is Effect.LOST and not risk.trace:  # a loss by brokers
             changes = decided_by(setup, risk.failures)
-            merged.append(replace(told(setup, risk), when=risk.when, decided_by=changes))
+            merged.append(replace(risk, decided_by=changes, tell=partial(told, setup)))
         else:
             merged.append(risk)
     return tuple(

@@ -5,10 +5,13 @@ An interruption while a leader is elected is not a stop: clients retry through i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
+from pathlib import Path
+from typing import Any
 
 from ackproof.audit.answer import Decision, Effect, Failure, Failures, Risk
 from ackproof.audit.effective import (
@@ -26,10 +29,7 @@ from ackproof.own_config.configuration import Given
 from ackproof_model.bounds.answer import never_acked
 from ackproof_model.bounds.losing import Question
 from ackproof_model.configuration import Configuration
-from ackproof_model.planning import Operation, OperationKind, reached, with_records
 from ackproof_model.prediction.narrative import name
-from ackproof_model.replication.leader import enough_in_sync
-from ackproof_model.replication.state import members
 
 _CRASH, _LAG = Failure.CRASH, Failure.LAG
 _EFFECTS = (Effect.WRITES_STOP, Effect.READS_STOP)
@@ -37,8 +37,10 @@ _NOTHING = "nothing that was acked"
 _MIN = "min.insync.replicas"
 _TRANSACTIONS = "transaction.state.log.replication.factor"
 _TRANSACTIONS_MIN = "transaction.state.log.min.isr"
-#: The largest replication factor that the model's operations are tried for.
-_MOST_REPLICAS = 5
+#: The largest replication factor that the model's operations were tried for.
+MOST_REPLICAS = 5
+#: Written by `ci/audit_stops.py`.
+FILE = Path(__file__).with_name("stops.json")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,16 +111,16 @@ def _remedies(setup: Setup, effect: Effect, failures: Failures) -> Iterator[Deci
     crashes, lag = failures.count(_CRASH), _LAG in failures
 
     def helps(**changes: int) -> bool:
-        question = _question(replace(partition, **changes), effect)  # type: ignore[arg-type]
-        return question.replicas <= _MOST_REPLICAS and (
+        question = _question(partition, effect, **changes)
+        return question.replicas <= MOST_REPLICAS and (
             _stopped_by(question, crashes, lag=lag) is None
         )
 
     replicas, fewer = partition.replication_factor + 1, partition.min_insync_replicas - 1
-    if (brokers is None or replicas <= brokers) and helps(replication_factor=replicas):
+    if (brokers is None or replicas <= brokers) and helps(replicas=replicas):
         given = replication_factor(setup)
         yield decision("replication.factor", given, replicas, "one more copy of each record")
-    if fewer and helps(min_insync_replicas=fewer):
+    if fewer and helps(minimum=fewer):
         yield _lower(setup, fewer)
 
 
@@ -132,22 +134,35 @@ def _lower(setup: Setup, value: int) -> Decision:
 RULES = {False: "3.9.1", True: "4.3.1"}
 
 
-def _question(partition: Configuration, effect: Effect) -> Question:
-    replicas, elr = partition.replication_factor, partition.profile.elr
-    waits = partition.acks == "all" and effect is Effect.WRITES_STOP
+def _question(
+    partition: Configuration, effect: Effect, *, replicas: int = 0, minimum: int = 0
+) -> Question:
+    """Return what is asked about a partition. replicas, minimum: in place of its own."""
+    replicas = replicas or partition.replication_factor
+    return _asked(
+        elr=partition.profile.elr,
+        waits=partition.acks == "all" and effect is Effect.WRITES_STOP,
+        replicas=replicas,
+        minimum=min(minimum or partition.min_insync_replicas, replicas),
+        unclean=partition.unclean_election,
+    )
+
+
+@cache
+def _asked(*, elr: bool, waits: bool, replicas: int, minimum: int, unclean: bool) -> Question:
     return Question(
         kafka_version=RULES[elr],
         elr=elr,
         acks="all" if waits else "1",
         replicas=replicas,
-        min_insync_replicas=min(partition.min_insync_replicas, replicas),
-        unclean=partition.unclean_election,
+        min_insync_replicas=minimum,
+        unclean=unclean,
     )
 
 
 def _stops(partition: Configuration, effect: Effect) -> tuple[_Stop, ...]:
     """Return the smallest sets of crashes, also after followers lagged, that stop a partition."""
-    if partition.replication_factor > _MOST_REPLICAS:
+    if partition.replication_factor > MOST_REPLICAS:
         return ()
     return smallest(_question(partition, effect))
 
@@ -167,35 +182,33 @@ def smallest(question: Question) -> tuple[_Stop, ...]:
 
 @cache
 def _stopped_by(question: Question, crashes: int, *, lag: bool) -> tuple[str, ...] | None:
-    """Return the way in which these operations stop a partition; None if they do not.
+    """Return the way in which these operations stop a partition; None if they do not."""
+    stop = _stored()[key_of(question)].get(f"{'lag ' * lag}{crashes}")
+    if stop is None:
+        return None
+    crashed, leader, isr = stop
+    return (
+        "A leads the partition; its other replicas are in sync.",
+        *(["The followers of A leave the ISR."] * lag),
+        *(f"{name(one)} crashes." for one in crashed),
+        f"{f'{name(leader)} leads' if leader >= 0 else 'No replica leads'}; the ISR is "
+        f"{{{', '.join(map(name, isr))}}}.",
+    )
 
-    The model performs them, and waits after each until all timers have fired. Broker 0 leads first.
-    The other replicas differ only in the order of their assignment.
+
+@cache
+def _stored() -> Mapping[str, Mapping[str, tuple[list[int], int, list[int]]]]:
+    """Return the brokers that crash, the leader and the ISR afterwards, by question and failures.
+
+    The model searched them.
     """
-    model, last = with_records(question.model()), question.replicas - 1
-    lagging = [
-        Operation(kind=OperationKind.LAG, broker=one, settled=one == last)
-        for one in (range(1, question.replicas) if lag else ())
-    ]
-    for first in (0, last):
-        order = sorted(range(question.replicas), key=lambda one: (one != first, one))[:crashes]
-        kills = [Operation(kind=OperationKind.KILL, broker=one) for one in order]
-        stages = reached(model, (*lagging, *kills))
-        if stages is None:
-            continue
-        controller = stages[-1].plan_state.state.controller
-        leader = controller.leader
-        if leader >= 0 and enough_in_sync(model.policy, controller.isr):
-            continue
-        isr = ", ".join(map(name, members(controller.isr)))
-        return (
-            "A leads the partition; its other replicas are in sync.",
-            *(["The followers of A leave the ISR."] * lag),
-            *(f"{name(one)} crashes." for one in order),
-            f"{f'{name(leader)} leads' if leader >= 0 else 'No replica leads'}; the ISR is "
-            f"{{{isr}}}.",
-        )
-    return None
+    stored: Mapping[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))
+    return stored
+
+
+def key_of(question: Question) -> str:
+    rules = f"{'elr ' * question.elr}{'unclean ' * question.unclean}acks={question.acks}"
+    return f"{rules} {question.min_insync_replicas}/{question.replicas}"
 
 
 def _by_controllers(setup: Setup) -> Iterator[_Stop]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from ackproof_model.configuration import Configuration, Truncation
 
 #: Written by `ci/audit_cases.py`.
 FILE = Path(__file__).with_name("cases.json")
+_LOGS_TAKEN = frozenset((Failure.POWER_LOSS, Failure.DISK_REPLACED, Failure.RACK))
 
 
 @cache
@@ -43,24 +43,24 @@ def _line(version: str) -> int:
     return major * 100 + minor
 
 
-def loss(setup: Setup, failures: Iterable[Failure]) -> str:
+def loss(setup: Setup, failures: Sequence[Failure]) -> str:
     """Return the case of a loss of acked records; '' if the catalogue has none like it."""
-    configuration, counts = setup.partition, Counter(failures)
-    taken = any(counts[one] for one in (Failure.POWER_LOSS, Failure.DISK_REPLACED, Failure.RACK))
+    configuration = setup.partition
+    taken = not _LOGS_TAKEN.isdisjoint(failures)
     sole = configuration.replication_factor == 1 and taken
     if configuration.acks != "all" and not sole:
         if configuration.acks == "0":
             return "B1"
-        planned = set(counts) <= {Failure.LEADER_MOVE, Failure.CLEAN_RESTART}
-        return "B3" if counts[Failure.LOST_SESSION] else "B53" if planned else "B2"
+        planned = {Failure.LEADER_MOVE, Failure.CLEAN_RESTART}.issuperset(failures)
+        return "B3" if Failure.LOST_SESSION in failures else "B53" if planned else "B2"
     if taken:
-        return _by_lost_log(configuration, counts)
+        return _by_lost_log(configuration, failures)
     profile = configuration.profile
     if profile.truncation is Truncation.HIGH_WATERMARK:
         return "B10"
     if configuration.unclean_election:
         later = not profile.truncates_first
-        return by_unclean_election(setup) if counts[Failure.LAG] or later else "B11"
+        return by_unclean_election(setup) if Failure.LAG in failures or later else "B11"
     return ""
 
 
@@ -70,17 +70,17 @@ def by_unclean_election(setup: Setup) -> str:
     return "B54" if transactional else "B4"
 
 
-def _by_lost_log(configuration: Configuration, counts: Counter[Failure]) -> str:
-    if counts[Failure.LEADER_MOVE] and not configuration.profile.broker_epochs:
+def _by_lost_log(configuration: Configuration, failures: Sequence[Failure]) -> str:
+    if Failure.LEADER_MOVE in failures and not configuration.profile.broker_epochs:
         return "B31"  # a replica that lost its log is in the ISR again
-    return "B34" if counts[Failure.DISK_REPLACED] else _by_power_loss(configuration, counts)
+    return "B34" if Failure.DISK_REPLACED in failures else _by_power_loss(configuration, failures)
 
 
-def _by_power_loss(configuration: Configuration, counts: Counter[Failure]) -> str:
-    if counts[Failure.RACK] or counts[Failure.POWER_LOSS] > 1:
+def _by_power_loss(configuration: Configuration, failures: Sequence[Failure]) -> str:
+    if Failure.RACK in failures or failures.count(Failure.POWER_LOSS) > 1:
         return "B9"
     if configuration.min_insync_replicas == 1 or configuration.replication_factor == 1:
         return "B5"
-    if counts[Failure.LAG] and not configuration.profile.elr:
+    if Failure.LAG in failures and not configuration.profile.elr:
         return "B6"
     return "B8" if configuration.profile.zookeeper else "B7"

@@ -13,9 +13,10 @@ from ackproof.audit.risks import exposed, found_sets, question_of
 from ackproof.audit.setup import Setup
 from ackproof.audit.setups import ELR, KAFKA, MINIMUM, MODE, REPLICAS, UNCLEAN
 from ackproof.audit.words import spelled
+from ackproof.kafka_versions import FEATURES_SINCE, numbers
 from ackproof.own_config.configuration import Given
 from ackproof_model.bounds.answer import never_acked
-from ackproof_model.bounds.failure_sets import FailureSets
+from ackproof_model.bounds.failure_sets import Exposed, failure_sets
 
 #: The first version with eligible leader replicas by default, and the version that stands for it.
 _WITH_ELR, _NEWEST = "4.1 or later", "4.3.1"
@@ -37,6 +38,10 @@ class Change:
     cost: str
     applied: Callable[[Setup], Setup]
     costly: bool = False
+
+    @property
+    def name(self) -> tuple[str, str]:
+        return self.setting, self.value
 
 
 def candidates(setup: Setup) -> Iterator[Change]:
@@ -110,11 +115,10 @@ def _minimum(replicas: int, minimum: int) -> Change:
 
 def _elr(setup: Setup) -> Iterator[Change]:
     """Yield the change that switches eligible leader replicas on (KIP-966)."""
-    version = setup.partition.kafka_version
     if setup.partition.profile.elr and not setup.zookeeper:
         return
     cost = "switch it on afterwards: kafka-features upgrade --feature " + ELR + "=1"
-    if version >= "4.":
+    if _has_feature(setup.partition.kafka_version):
         yield Change(
             setting=ELR,
             value="1",
@@ -131,6 +135,12 @@ def _elr(setup: Setup) -> Iterator[Change]:
             zookeeper=False,
         ),
     )
+
+
+@cache
+def _has_feature(kafka_version: str) -> bool:
+    """Whether the version knows eligible leader replicas."""
+    return numbers(kafka_version) >= FEATURES_SINCE[ELR]
 
 
 def _with(setup: Setup, *, values: dict[str, str], **fields: object) -> Setup:
@@ -216,17 +226,16 @@ def best(setups: Sequence[Setup], *, most: int = 3) -> Iterator[tuple[Decision, 
     """
     now = tuple(setups)
     while most > 0 and now:
-        few = _alike(now)
-        plans = [(change, *more) for change in _shared(few) for more in _further(few, change)]
-        weighed = [(len(plan), _weight(_changed(few, plan)), at) for at, plan in enumerate(plans)]
+        few = _alike((one, 1) for one in now)
+        plans = [*_plans(few)]
+        weighed = [(len(plan), weight, at) for at, (plan, weight) in enumerate(plans)]
         least = _weight(few)
         chosen = min((one for one in weighed if one[1] < least), default=None)
         if chosen is None:
             return
-        for change in plans[chosen[2]]:
-            named = (change.setting, change.value)
-            of = [one for one in now if named in {(c.setting, c.value) for c in candidates(one)}]
-            decision = _decision((of or now)[-1], change)
+        for change in plans[chosen[2]][0]:
+            of = (one for one in reversed(now) if change.name in {c.name for c in candidates(one)})
+            decision = _decision(next(of, now[-1]), change)
             now = tuple(change.applied(one) for one in now)
             most -= 1
             yield decision, now
@@ -236,9 +245,10 @@ def best(setups: Sequence[Setup], *, most: int = 3) -> Iterator[tuple[Decision, 
 _Alike = Sequence[tuple[Setup, int]]
 
 
-def _alike(setups: Iterable[Setup]) -> _Alike:
-    groups: dict[object, list[Setup]] = {}
-    for one in setups:
+def _alike(setups: Iterable[tuple[Setup, int]]) -> _Alike:
+    numbers = Counter[object]()
+    first: dict[object, Setup] = {}
+    for one, number in setups:
         partition = one.partition
         key = (
             exposed(one),
@@ -246,48 +256,53 @@ def _alike(setups: Iterable[Setup]) -> _Alike:
             partition.min_insync_replicas,
             partition.unclean_leader_election,
             partition.elr,
+            partition.brokers,
             bool(never_acked(partition)),
-            partition.kafka_version >= "4.",
+            _has_feature(partition.kafka_version),
             one.zookeeper,
         )
-        groups.setdefault(key, []).append(one)
-    return [(group[0], len(group)) for group in groups.values()]
+        first.setdefault(key, one)
+        numbers[key] += number
+    return [(one, numbers[key]) for key, one in first.items()]
 
 
-def _shared(setups: _Alike) -> Iterator[Change]:
-    """Yield the changes of all setups, once each, that can be afforded."""
-    seen = set()
+def _plans(setups: _Alike) -> Iterator[tuple[tuple[Change, ...], tuple[int, ...]]]:
+    """Yield a change with the weight after it, or with each second one if it does not help."""
+    least = _weight(setups)
+    for change in _shared(setups):
+        after = _changed(setups, change)
+        if (weight := _weight(after)) < least:
+            yield (change,), weight
+        else:
+            for other in _shared(after):
+                yield (change, other), _weight(_changed(after, other))
+
+
+def _shared(setups: _Alike) -> Iterable[Change]:
+    """Return the changes of all setups, once each, that can be afforded."""
+    shared: dict[tuple[str, str], Change] = {}
     for setup, _ in setups:
         for change in candidates(setup):
-            if not change.costly and (change.setting, change.value) not in seen:
-                seen.add((change.setting, change.value))
-                yield change
+            if not change.costly:
+                shared.setdefault(change.name, change)
+    return shared.values()
 
 
-def _further(setups: _Alike, change: Change) -> Iterator[tuple[Change, ...]]:
-    """Yield no second change if the first helps alone, else each second one."""
-    after = _changed(setups, [change])
-    if _weight(after) < _weight(setups):
-        yield ()
-    else:
-        yield from ((other,) for other in _shared(after))
-
-
-def _changed(setups: _Alike, changes: Iterable[Change]) -> _Alike:
-    for change in changes:
-        setups = [(change.applied(one), count) for one, count in setups]
-    return setups
+def _changed(setups: _Alike, change: Change) -> _Alike:
+    return _alike((change.applied(one), number) for one, number in setups)
 
 
 def _weight(setups: _Alike) -> tuple[int, ...]:
     """Return how many sets of one failure, of two, … lose or may lose, over all setups."""
     sizes = Counter[int]()
     for setup, count in setups:
-        for size, number in _sizes(found_sets(setup)).items():
-            sizes[size] += number * count
+        if not never_acked(setup.partition):
+            for size, number in _sizes(exposed(setup)).items():
+                sizes[size] += number * count
     return tuple(sizes[number] for number in range(1, 6))
 
 
 @cache
-def _sizes(found: FailureSets) -> Counter[int]:
+def _sizes(one: Exposed) -> Counter[int]:
+    found = failure_sets(one)
     return Counter([*(len(one.failures) for one in found.losing), *map(len, found.undecided)])

@@ -9,7 +9,10 @@ from ackproof.audit.effective import of_consumer, of_producer
 from ackproof.audit.risk import decision, risk
 from ackproof.audit.setup import Setup
 from ackproof.kafka_versions import FEATURES_SINCE, numbers
-from ackproof_model import Likelihood, bounds
+from ackproof.own_config.clients import EXACTLY_ONCE
+from ackproof.own_config.configuration import Client, Given
+from ackproof_model import Likelihood
+from ackproof_model.bounds.answer import resent
 from ackproof_model.configuration import Configuration
 from ackproof_model.exposure import Exposure
 
@@ -22,6 +25,7 @@ _UNANSWERED = {
     Failure.LEADER_MOVE: "The leader appends a batch, and another replica becomes leader.",
     Failure.LOST_SESSION: "The leader appends a batch, and loses its session before it responds.",
 }
+_UNANSWERED_ONCE = Exposure(unanswered=True)
 #: With acks=1 a leader answers at once, so nothing waits for followers.
 _WAITS_FOR_FOLLOWERS = (Failure.LAG, Failure.LEADER_MOVE)
 
@@ -29,6 +33,7 @@ _IDEMPOTENCE = "enable.idempotence"
 _IN_FLIGHT = "max.in.flight.requests.per.connection"
 _RETRIES = "retries"
 _TRANSACTIONAL = "transactional.id"
+_CONNECT = "Kafka Connect"
 _ISOLATION, _COMMITTED = "isolation.level", "read_committed"
 
 
@@ -55,8 +60,8 @@ def _resent(setup: Setup, effect: Effect) -> Iterator[Risk]:
         if duplicated
         else "The batches behind it are written. It is sent again, and follows them in the log."
     )
-    bound = bounds.bound(setup.partition, Exposure(unanswered=True))
-    if bound.likelihood[effect.value] is Likelihood.IMPOSSIBLE:
+    likelihood, _ = resent(setup.partition, _UNANSWERED_ONCE, effect.value)
+    if likelihood is Likelihood.IMPOSSIBLE:
         return
     for failure, event in _UNANSWERED.items():
         if failure in _WAITS_FOR_FOLLOWERS and not _waits(setup.partition):
@@ -78,16 +83,40 @@ def _waits(configuration: Configuration) -> bool:
 
 
 def _remedies(setup: Setup, effect: Effect) -> Iterator[Decision]:
-    partition = setup.partition
-    if partition.profile.transactions:
+    partition, producer = setup.partition, setup.producer
+    if producer is not None and _of_connect_itself(producer):
+        yield from _exactly_once(producer)
+    elif partition.profile.transactions:
         given = of_producer(setup, _IDEMPOTENCE, "false")
         cost = "needs acks=all: a send waits for the in-sync replicas"
-        yield decision(_IDEMPOTENCE, given, "true", "" if partition.acks == "all" else cost)
+        name = f"{producer.prefix if producer else ''}{_IDEMPOTENCE}"
+        yield decision(name, given, "true", "" if partition.acks == "all" else cost)
     if effect is Effect.REORDERED:
         yield _one_in_flight(setup)
     else:
         given = of_producer(setup, _RETRIES, partition.retries)
         yield decision(_RETRIES, given, 0, "each failed send is left to the application")
+
+
+def _of_connect_itself(producer: Client) -> bool:
+    """Whether Connect writes an internal topic of its own: it sets enable.idempotence itself."""
+    return bool(producer.writes) and producer.framework == _CONNECT
+
+
+def _exactly_once(producer: Client) -> Iterator[Decision]:
+    """Yield the setting by which Connect's producers become transactional (KIP-618, KIP-710).
+
+    That of the status topic never does; it does not retry.
+    """
+    retries = producer.settings.get(_RETRIES)
+    if _of_connect_itself(producer) and retries and retries.source == f"default of {_CONNECT}":
+        return
+    mirror = producer.framework != _CONNECT
+    cost = (
+        f"{'MirrorMaker 2 of 3.5' if mirror else 'Connect 3.3'} or later; first preparing, then "
+        "enabled; consumers with isolation.level=read_committed"
+    )
+    yield decision(EXACTLY_ONCE, Given("disabled", f"default of {_CONNECT}"), "enabled", cost)
 
 
 def _one_in_flight(setup: Setup) -> Decision:
@@ -159,14 +188,7 @@ def _of_crashes(setup: Setup) -> Iterator[Risk]:
             when={"application": "sends again after a start"},
             at_risk="sends without a response at that moment",
             trace=[begun, "It starts again, and sends them again as a new producer."],
-            decided_by=[
-                decision(
-                    _TRANSACTIONAL,
-                    of_producer(setup, _TRANSACTIONAL, ""),
-                    "a name, with the position of the input in each transaction",
-                    "transactions, and consumers with isolation.level=read_committed",
-                )
-            ],
+            decided_by=[*_transactions(setup, producer)],
         )
         return
     levels = {of_consumer(setup, one, _ISOLATION) for one in setup.consumers}
@@ -204,6 +226,18 @@ def _of_crashes(setup: Setup) -> Iterator[Risk]:
                     )
                 ],
             )
+
+
+def _transactions(setup: Setup, producer: Client) -> Iterator[Decision]:
+    if producer.framework in (_CONNECT, "MirrorMaker 2"):
+        yield from _exactly_once(producer)
+    else:
+        yield decision(
+            _TRANSACTIONAL,
+            of_producer(setup, _TRANSACTIONAL, ""),
+            "a name, with the position of the input in each transaction",
+            "transactions, and consumers with isolation.level=read_committed",
+        )
 
 
 def _of_new_epochs(setup: Setup) -> Iterator[Risk]:

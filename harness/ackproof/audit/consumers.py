@@ -16,13 +16,14 @@ from ackproof.audit.effective import (
     offsets_replicas,
 )
 from ackproof.audit.risk import decision, risk
-from ackproof.audit.risks import failures_of, found_sets
+from ackproof.audit.risks import losing
 from ackproof.audit.setup import Setup
 from ackproof.audit.setups import MINIMUM, UNCLEAN
 from ackproof.audit.words import covers, phrase
 from ackproof.own_config.configuration import Client, Given
 from ackproof.scenario.librdkafka import EARLIEST
 from ackproof_model import consumer_groups
+from ackproof_model.configuration import Configuration, Profile
 from ackproof_model.consumer_groups import CommitMode, OffsetBudgets, OffsetModel
 
 _AUTO = "enable.auto.commit"
@@ -57,7 +58,7 @@ def _of_commits(setup: Setup, consumer: Client) -> Iterator[Risk]:
         mode, when = "auto-on-poll", {}
     elif on and stored == "true":
         mode, when = "auto", {}
-    version = setup.partition.kafka_version
+    version = _with_same_rules(setup.partition.kafka_version)
     for failure, kind in _FAILURES.items():
         ways = [(_ways(version, mode, kind), when)]
         if mode == "auto-on-poll":
@@ -77,6 +78,15 @@ def _of_commits(setup: Setup, consumer: Client) -> Iterator[Risk]:
                     trace=trace,
                     when=assumed,
                 )
+
+
+#: A version for each set of the rules that a group reads.
+_VERSIONS: dict[object, str] = {}
+
+
+def _with_same_rules(version: str) -> str:
+    profile = Profile.of(version)
+    return _VERSIONS.setdefault((profile.group_fencing, profile.clients_truncate), version)
 
 
 @cache
@@ -230,11 +240,12 @@ def _of_lost_offsets(setup: Setup) -> Iterator[Risk]:
 
 
 def _of_offsets_partition(
-    setup: Setup, offsets: Setup, replicas: Given, assumed: Mapping[str, str]
+    setup: Setup, offsets: Configuration, replicas: Given, assumed: Mapping[str, str]
 ) -> Iterator[Risk]:
-    topic = replace(setup, partition=replace(setup.partition, acks="all"))
-    known = [failures_of(loss.failures) for loss in found_sets(topic).losing]
-    lost = [failures_of(loss.failures) for loss in found_sets(offsets).losing]
+    topic = (
+        setup.partition if setup.partition.acks == "all" else replace(setup.partition, acks="all")
+    )
+    known, lost = losing(setup, topic), losing(setup, offsets)
     unknown_version = setup.own.kafka is None
     sets = [
         failures
@@ -283,12 +294,11 @@ def _of_offsets_topic(setup: Setup, key: str) -> Given:
     return of_internal(setup, "__consumer_offsets", key) or of_broker(setup, key)
 
 
-def _offsets_partition(setup: Setup, replicas: Given) -> Setup | None:
-    """Return the setup in which a partition of the offsets topic takes the topic's role."""
+def _offsets_partition(setup: Setup, replicas: Given) -> Configuration | None:
     minimum = _of_offsets_topic(setup, MINIMUM)
     if not (replicas.value.isdecimal() and minimum.value.isdecimal() and int(replicas.value)):
         return None
-    partition = replace(
+    return replace(
         setup.partition,
         acks="all",
         replication_factor=int(replicas.value),
@@ -296,4 +306,3 @@ def _offsets_partition(setup: Setup, replicas: Given) -> Setup | None:
         unclean_leader_election=_of_offsets_topic(setup, UNCLEAN).value.lower() == "true",
         brokers=None,
     )
-    return replace(setup, partition=partition)

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache, reduce
+from itertools import repeat
+from operator import or_
 
 from ackproof.audit.answer import Assumed, Failures, Risk
-from ackproof.audit.words import covers, kinds
+from ackproof.audit.words import kinds, within
 
 When = Mapping[str, str]
 _VERSION = "kafka.version"
@@ -20,18 +23,39 @@ def risks(answers: Sequence[Assumed]) -> Iterator[tuple[Risk, int]]:
     only are joined: `2 or 3`, `3.5 to 3.8`.
     """
     space = Space([one.when for one in answers])
-    grouped: dict[object, dict[int, Risk]] = defaultdict(dict)
-    identities: dict[int, object] = {}  # answers share risks
-    for at, one in enumerate(answers):
-        for risk in one.risks:
-            identity = identities.get(id(risk)) or _identity(risk, space)
-            identities[id(risk)] = identity
-            grouped[identity].setdefault(at, risk)
+    grouped: dict[object, list[tuple[Risk, int]]] = defaultdict(list)
+    for risk, points in having(answers):
+        grouped[_identity(risk, space)].append((risk, points))
     for group in grouped.values():
-        extra = space.without(group[max(group)].when)
-        for points, when in space.boxes(group):
-            last = max(points)
-            yield replace(group[last], when={**when, **extra}), last
+        every = _joined_points(points for _, points in group)
+        extra = space.without(_at(group, every).when)
+        for points, when in space.boxes(every):
+            yield replace(_at(group, points), when={**when, **extra}), points.bit_length() - 1
+
+
+def having(answers: Sequence[Assumed]) -> Iterator[tuple[Risk, int]]:
+    """Yield each risk with the answers that have it, a bit each."""
+    parts: dict[int, tuple[tuple[Risk, ...], int]] = {}  # answers share them
+    for at, one in enumerate(answers):
+        for part in one.parts:
+            _, points = parts.get(id(part), ((), 0))
+            parts[id(part)] = part, points | 1 << at
+    found: dict[int, tuple[Risk, int]] = {}
+    for part, points in parts.values():
+        for risk in part:
+            _, others = found.get(id(risk), (risk, 0))
+            found[id(risk)] = risk, others | points
+    yield from found.values()
+
+
+def _at(group: Iterable[tuple[Risk, int]], points: int) -> Risk:
+    """Return the risk of the last of these points."""
+    last = points.bit_length() - 1
+    return next(risk for risk, where in group if where >> last & 1)
+
+
+def _joined_points(points: Iterable[int]) -> int:
+    return reduce(or_, points, 0)
 
 
 def alike(some: Iterable[Risk]) -> list[list[Risk]]:
@@ -48,11 +72,19 @@ def survives(answers: Sequence[Assumed]) -> tuple[Failures, ...]:
     """Return the sets of failures that every setup survives."""
     different = dict.fromkeys(one.survives for one in answers)
     every = dict.fromkeys(failures for survives in different for failures in survives)
-    return tuple(
-        failures
-        for failures in every
-        if all(any(covers(failures, larger) for larger in survives) for survives in different)
-    )
+    safe = survived(different)
+    return tuple(failures for failures in every if tuple(sorted(failures)) in safe)
+
+
+def survived(different: Iterable[tuple[Failures, ...]]) -> frozenset[Failures]:
+    """Return the sets of failures, sorted, that are within one of each tuple."""
+    every = [*map(_within_any, different)]
+    return frozenset.intersection(*every) if every else frozenset()
+
+
+@cache
+def _within_any(sets: tuple[Failures, ...]) -> frozenset[Failures]:
+    return frozenset(part for failures in sets for part in within(tuple(sorted(failures))))
 
 
 def undecided(answers: Sequence[Assumed]) -> tuple[Failures, ...]:
@@ -65,58 +97,57 @@ def _identity(risk: Risk, space: Space) -> object:
 
 
 class Space:
-    """The combinations of assumed values of some setups, by their index."""
+    """The combinations of assumed values of some setups. Sets of them are numbers, a bit each."""
 
     def __init__(self, whens: Sequence[When]) -> None:
-        self._whens = whens
         self.keys = list(dict.fromkeys(key for when in whens for key in when))
-        self._projected: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
-        self._values = {key: self._along(key, range(len(whens))) for key in self.keys}
-        self._boxes: dict[frozenset[int], list[tuple[list[int], dict[str, str]]]] = {}
+        self._number = len(whens)
+        self._columns = {key: [when.get(key, "") for when in whens] for key in self.keys}
+        self._values = {key: list(dict.fromkeys(self._columns[key])) for key in self.keys}
+        self._alike: dict[tuple[str, ...], dict[tuple[str, ...], int]] = {}
+        self._boxes: dict[int, list[tuple[int, dict[str, str]]]] = {}
 
     def without(self, when: When) -> dict[str, str]:
         """Return the values of settings that no setup assumes."""
-        return {key: value for key, value in when.items() if key not in self.keys}
+        return {key: value for key, value in when.items() if key not in self._values}
 
-    def _along(self, key: str, points: Iterable[int]) -> list[str]:
-        return list(dict.fromkeys(self._whens[at].get(key, "") for at in points))
-
-    def _points(self, keys: Sequence[str]) -> list[tuple[str, ...]]:
-        """Return the values of each point in these keys."""
+    def _points(self, keys: Sequence[str]) -> Mapping[tuple[str, ...], int]:
+        """Return the points that have the same values of these keys, by the values."""
         known = tuple(keys)
-        if known not in self._projected:
-            self._projected[known] = [
-                tuple(when.get(key, "") for key in keys) for when in self._whens
-            ]
-        return self._projected[known]
+        if known not in self._alike:
+            alike: dict[tuple[str, ...], int] = {}
+            columns = [self._columns[key] for key in keys]
+            points = zip(*columns, strict=True) if keys else repeat((), self._number)
+            for at, values in enumerate(points):
+                alike[values] = alike.get(values, 0) | 1 << at
+            self._alike[known] = alike
+        return self._alike[known]
 
-    def boxes(self, holds: Iterable[int]) -> list[tuple[list[int], dict[str, str]]]:
-        """Return boxes of points that cover `holds`, each with its values."""
-        inside = frozenset(holds)
+    def boxes(self, inside: int) -> list[tuple[int, dict[str, str]]]:
+        """Return boxes of points that cover `inside`, each with its values."""
         if inside not in self._boxes:
             self._boxes[inside] = [*self._covering(inside)]
         return self._boxes[inside]
 
-    def _covering(self, inside: frozenset[int]) -> Iterator[tuple[list[int], dict[str, str]]]:
+    def _covering(self, inside: int) -> Iterator[tuple[int, dict[str, str]]]:
         keys = self._relevant(inside)
-        boxes: dict[tuple[frozenset[str], ...], list[int]] = defaultdict(list)
-        for at in sorted(inside):
-            boxes[tuple(frozenset([value]) for value in self._points(keys)[at])].append(at)
+        boxes = {
+            tuple(frozenset([value]) for value in values): points
+            for values, points in self._points(keys).items()
+            if points & inside
+        }
         for number in range(len(keys)):
             boxes = _joined(boxes, number)
         for box, points in boxes.items():
             texts = {key: self._text(key, values) for key, values in zip(keys, box, strict=True)}
             yield points, {key: text for key, text in texts.items() if text}
 
-    def _relevant(self, inside: frozenset[int]) -> list[str]:
+    def _relevant(self, inside: int) -> list[str]:
         """Return the keys on which membership depends."""
         keys = list(self.keys)
         for key in self.keys:
             without = [one for one in keys if one != key]
-            sides: dict[tuple[str, ...], set[bool]] = defaultdict(set)
-            for at, point in enumerate(self._points(without)):
-                sides[point].add(at in inside)
-            if all(len(side) == 1 for side in sides.values()):
+            if all(points & inside in (0, points) for points in self._points(without).values()):
                 keys = without
         return keys
 
@@ -131,17 +162,17 @@ class Space:
 
 
 def _joined(
-    boxes: Mapping[tuple[frozenset[str], ...], list[int]], number: int
-) -> dict[tuple[frozenset[str], ...], list[int]]:
+    boxes: Mapping[tuple[frozenset[str], ...], int], number: int
+) -> dict[tuple[frozenset[str], ...], int]:
     """Join boxes that differ in one coordinate only."""
-    alike: dict[tuple[frozenset[str], ...], list[tuple[frozenset[str], list[int]]]] = {}
+    alike: dict[tuple[frozenset[str], ...], list[tuple[frozenset[str], int]]] = {}
     for box, points in boxes.items():
         others = (*box[:number], *box[number + 1 :])
         alike.setdefault(others, []).append((box[number], points))
     return {
-        (*others[:number], frozenset().union(*(one for one, _ in parts)), *others[number:]): [
-            at for _, points in parts for at in points
-        ]
+        (*others[:number], frozenset().union(*(one for one, _ in parts)), *others[number:]): (
+            _joined_points(points for _, points in parts)
+        )
         for others, parts in alike.items()
     }
 

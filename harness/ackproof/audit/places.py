@@ -50,7 +50,7 @@ class Finding:
     @property
     def detail(self) -> str:
         """What happens, for which values, and the change that prevents it."""
-        risk = self.risk
+        risk = self.risk.told()
         more = f"The same {self.after}." if len(self.variants) > 1 else ""
         sentence = f"{risk.text[:1].upper()}{risk.text[1:].rstrip('.')}." if risk.text else ""
         held = f"{condition(risk.when).capitalize()}." if risk.when else ""

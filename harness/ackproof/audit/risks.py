@@ -22,7 +22,7 @@ from ackproof_model.bounds.failure_sets import (
 )
 from ackproof_model.bounds.losing import Minimum, Question, representative
 from ackproof_model.bounds.story import Story, story
-from ackproof_model.configuration import Profile
+from ackproof_model.configuration import Acks, Configuration, Profile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,39 +47,81 @@ def lost(setup: Setup) -> Lost:
 
 
 def found_sets(setup: Setup) -> FailureSets:
+    asked = exposed(setup)
     if never_acked(setup.partition):
-        return FailureSets(losing=(), survived=largest_sets(exposed(setup)), undecided=())
-    return failure_sets(exposed(setup))
+        return FailureSets(losing=(), survived=largest_sets(asked), undecided=())
+    return failure_sets(asked)
 
 
-def exposed(setup: Setup) -> Exposed:
-    partition = setup.partition
+def exposed(setup: Setup, partition: Configuration | None = None) -> Exposed:
+    """Return what decides about losses, one object for all setups with the same rules."""
+    partition = partition or setup.partition
     combined = setup.own.combined.value if setup.combined and setup.own.combined else "0"
-    return Exposed(
-        question=representative(question_of(setup)),
-        acks_0=partition.acks == "0",
-        flushed=setup.flushes_every_record,
-        racks=setup.racks,
-        combined=int(combined),
+    return _exposed(
+        question_of(setup, partition),
+        partition.acks == "0",
+        setup.flushes_every_record,
+        setup.racks,
+        int(combined),
     )
 
 
-def question_of(setup: Setup) -> Question:
+@cache
+def _exposed(question: Question, acks_0: bool, flushed: bool, racks: int, combined: int) -> Exposed:
+    if (same := representative(question)) is not question:
+        return _exposed(same, acks_0, flushed, racks, combined)
+    return Exposed(
+        question=question, acks_0=acks_0, flushed=flushed, racks=racks, combined=combined
+    )
+
+
+def question_of(setup: Setup, partition: Configuration | None = None) -> Question:
     """Return the rules of a setup; a broker in ZooKeeper mode keeps those of the last version."""
-    partition = setup.partition
-    version = partition.kafka_version
-    if setup.zookeeper and not Profile.of(version).zookeeper:
+    partition = partition or setup.partition
+    return _question(
+        partition.kafka_version,
+        elr=partition.elr,
+        zookeeper=setup.zookeeper,
+        acks="all" if partition.acks == "all" else "1",
+        replicas=partition.replication_factor,
+        minimum=min(partition.min_insync_replicas, partition.replication_factor),
+        unclean=partition.unclean_leader_election,
+    )
+
+
+@cache
+def _question(
+    version: str,
+    *,
+    elr: bool | None,
+    zookeeper: bool,
+    acks: Acks,
+    replicas: int,
+    minimum: int,
+    unclean: bool | None,
+) -> Question:
+    on = Profile.of(version).elr if elr is None else elr
+    if zookeeper and not Profile.of(version).zookeeper:
         version = LAST_ZOOKEEPER_RULES
     return Question(
         kafka_version=version,
-        elr=partition.profile.elr and not setup.zookeeper,
-        acks="all" if partition.acks == "all" else "1",
-        replicas=partition.replication_factor,
-        min_insync_replicas=min(partition.min_insync_replicas, partition.replication_factor),
+        elr=on and not zookeeper,
+        acks=acks,
+        replicas=replicas,
+        min_insync_replicas=minimum,
         # A sole replica is elected in any case.
-        unclean=partition.replication_factor > 1
-        and Profile.of(version).elects_uncleanly(partition.unclean_leader_election),
+        unclean=replicas > 1 and Profile.of(version).elects_uncleanly(unclean),
     )
+
+
+def losing(setup: Setup, partition: Configuration) -> tuple[Failures, ...]:
+    """Return the smallest losing sets of another partition of the same cluster."""
+    return () if never_acked(partition) else _losing(exposed(setup, partition))
+
+
+@cache
+def _losing(asked: Exposed) -> tuple[Failures, ...]:
+    return tuple(failures_of(one.failures) for one in failure_sets(asked).losing)
 
 
 @cache
@@ -100,12 +142,11 @@ def told(setup: Setup, known: Risk) -> Risk:
     failures = known.failures
     loss = next(one for one in found_sets(setup).losing if failures_of(one.failures) == failures)
     if loss.found is None:
-        return replace(known, trace=tuple(_argument(setup, loss)), at_risk=loss.at_risk)
-    way = _story(
-        representative(question_of(setup)), loss.found, failures.count(Failure.DISK_REPLACED)
-    )
+        argument = tuple(_argument(setup, loss))
+        return replace(known, trace=argument, at_risk=loss.at_risk, tell=None)
+    way = _story(exposed(setup).question, loss.found, failures.count(Failure.DISK_REPLACED))
     text = f"{known.text}: {way.at_risk}"
-    return replace(known, trace=way.sentences, at_risk=way.at_risk, text=text)
+    return replace(known, trace=way.sentences, at_risk=way.at_risk, text=text, tell=None)
 
 
 @cache

@@ -293,10 +293,10 @@ def _unclean(own: OwnConfig, topic: Topic, kafka: str, *, zookeeper: bool) -> It
     """Yield 1 where unclean elections are enabled, else 0.
 
     With KRaft the value counts that the controllers have (`ConfigurationControlManager`): without
-    their file, that of nodes which are brokers only does not decide.
+    their file, that of nodes which are brokers only does not decide, even if they run.
     """
     default = Given(str(Profile.of(kafka).unclean_by_default).lower(), f"default of Kafka {kafka}")
-    kraft = not own.in_force and not zookeeper
+    kraft = not zookeeper
     if kraft and _brokers_only(own) and not own.controller:
         given = topic.settings.get(UNCLEAN) or own.dynamic.get(UNCLEAN)
     else:

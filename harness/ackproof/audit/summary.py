@@ -151,7 +151,7 @@ def _summary(group: Sequence[Answer]) -> Summary:
     topics = tuple(name for one in group for name in (one.topic, *one.alike) if name)
     lost = losses(answer.risks)
     verdict, text = _verdict(answer, lost)
-    how = next((risk for risk in lost if risk.trace), None)
+    how = next((told for risk in lost if (told := risk.told()).trace), None)
     shown = table(answer)
     return Summary(
         answer=answer,

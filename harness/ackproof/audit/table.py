@@ -113,18 +113,26 @@ class _Column:
         return merging.Space([one.when for one in self.assumed])
 
     @cached_property
-    def _risks(self) -> Mapping[Effect, Collection[tuple[Risk, list[int]]]]:
-        """The risks of each effect, with the answers that have them; answers share risks."""
-        found: dict[Effect, dict[int, tuple[Risk, list[int]]]] = {}
-        for at, one in enumerate(self.assumed):
-            for risk in one.risks:
-                of_effect = found.setdefault(risk.effect, {})
-                of_effect.setdefault(id(risk), (risk, []))[1].append(at)
-        return {effect: risks.values() for effect, risks in found.items()}
+    def _risks(self) -> Mapping[Effect, Mapping[tuple[Failures, str, str], int]]:
+        """The answers with each effect, a bit each, by failures, known case and likelihood."""
+        found: dict[Effect, dict[tuple[Failures, str, str], int]] = {}
+        for risk, points in merging.having(self.assumed):
+            of_effect = found.setdefault(risk.effect, {})
+            key = risk.failures, risk.case, risk.likelihood
+            of_effect[key] = of_effect.get(key, 0) | points
+        return found
 
     @cached_property
-    def _survives(self) -> list[tuple[Failures, ...]]:
-        return list(dict.fromkeys(one.survives for one in self.assumed))
+    def _survived(self) -> Collection[Failures]:
+        return merging.survived(dict.fromkeys(one.survives for one in self.assumed))
+
+    @cached_property
+    def _undecided(self) -> Collection[Failures]:
+        return {part for one in self.assumed for part in one.undecided}
+
+    @property
+    def losing(self) -> Iterable[Failures]:
+        return (failures for failures, _, _ in self._risks.get(Effect.LOST, ()))
 
     def word(
         self, effect: Effect, failures: Failures | None, *, none: str, case: str | None = None
@@ -133,12 +141,11 @@ class _Column:
 
         case: only risks of this known case.
         """
-        having: set[int] = set()
-        certain: set[int] = set()
-        for risk, points in self._risks.get(effect, ()):
-            if case in (None, risk.case) and (failures is None or covers(risk.failures, failures)):
-                having.update(points)
-                certain.update(points if risk.likelihood == "certain" else ())
+        having = certain = 0
+        for (some, known, likelihood), points in self._risks.get(effect, {}).items():
+            if case in (None, known) and (failures is None or covers(some, failures)):
+                having |= points
+                certain |= points if likelihood == "certain" else 0
         if not having:
             return none
         word = _WORDS[effect][having == certain]
@@ -149,12 +156,23 @@ class _Column:
 
     def lost(self, failures: Failures) -> str:
         """Return the word about a loss; '' if nobody searched for it."""
-        survived = all(
-            any(covers(failures, larger) for larger in survives) for survives in self._survives
-        )
-        unfinished = any(covers(part, failures) for one in self.assumed for part in one.undecided)
+        survived = tuple(sorted(failures)) in self._survived
+        unfinished = any(covers(part, failures) for part in self._undecided)
         none = _SAFE if survived else _UNDECIDED if unfinished else ""
         return self.word(Effect.LOST, failures, none=none)
+
+    def down(self, effect: Effect) -> list[int]:
+        """Return how many brokers must be down for an effect, the fewest of each answer."""
+        by_number: dict[int, int] = {}
+        for (failures, _, _), points in self._risks.get(effect, {}).items():
+            if set(failures) <= {_CRASH}:
+                by_number[len(failures)] = by_number.get(len(failures), 0) | points
+        fewest, seen = [], 0
+        for number, points in sorted(by_number.items()):
+            if points & ~seen:
+                fewest.append(number)
+            seen |= points
+        return fewest
 
 
 def _columns(answer: Answer) -> list[_Column]:
@@ -198,7 +216,7 @@ def _losses(answer: Answer, columns: Sequence[_Column]) -> _Cells:
     """Return the cells about losses, of familiar failures and of those that lose."""
     every = [*_FAMILIAR, *(risk.failures for risk in _lost(answer.risks))]
     for column in columns:
-        every += [risk.failures for one in column.assumed for risk in _lost(one.risks)]
+        every += column.losing
     alike: dict[tuple[str, ...], Failures] = {}
     for failures in every:
         alike.setdefault(tuple(sorted(failures)), failures)
@@ -274,7 +292,7 @@ def _loss_row(
     """Return the row of a set of failures, or of several single ones with the same words."""
     risks = [risk for failures in group for risk in _same(answer.risks, Effect.LOST, failures)]
     if not risks:
-        after = columns[-1].assumed[0].risks
+        after = [*columns[-1].assumed[0].risks]
         risks = [risk for failures in group for risk in _same(after, Effect.LOST, failures)]
     label = phrase_of(group, _replicas(answer))
     if risks and all(risk.accepted for risk in risks):
@@ -356,15 +374,7 @@ def _stop_rows(columns: Sequence[_Column]) -> Iterator[Row]:
 
 def _stop_cell(column: _Column, effect: Effect) -> str:
     """Return how many brokers must be down, from the fewest to the most under all assumptions."""
-    counts = []
-    for one in column.assumed:
-        down = [
-            len(risk.failures)
-            for risk in one.risks
-            if risk.effect is effect and set(risk.failures) <= {_CRASH}
-        ]
-        counts.append(min(down, default=-1))
-    known = sorted({count for count in counts if count >= 0})
+    known = column.down(effect)
     if not known:
         return ""
     if known == [0]:

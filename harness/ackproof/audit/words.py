@@ -160,7 +160,19 @@ def condition(when: Mapping[str, str]) -> str:
 @cache
 def covers(smaller: Failures, larger: Failures) -> bool:
     """Whether all events of `smaller` are among those of `larger`."""
-    return not Counter(smaller) - Counter(larger)
+    left = list(larger)
+    for one in smaller:
+        if one not in left:
+            return False
+        left.remove(one)
+    return True
+
+
+@cache
+def within(failures: Failures) -> frozenset[Failures]:
+    """Return all sets within a sorted set of failures, itself included."""
+    smaller = {failures[:at] + failures[at + 1 :] for at in range(len(failures))}
+    return frozenset([failures]).union(*map(within, smaller))
 
 
 #: The ends of a broker, each worse than the one before it.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import gc
 import json
 import os
 import re
@@ -128,6 +129,8 @@ def audit(
     Examples: [bold]ackproof audit docker-compose.yml application.yml[/],
     [bold]ackproof audit deploy/ --against main[/]
     """
+    gc.freeze()
+    gc.set_threshold(200_000)  # an audit makes many small records, and none is in a cycle
     from ackproof.audit.accepted import with_accepted
     from ackproof.audit.auditing import of_clusters
     from ackproof.audit.failing import failing, thresholds

@@ -212,6 +212,7 @@ def _write_page(
             shown_runs(summary, results),
             title=store.configurations[0].path.stem,
             summary=summary,
+            verdicts=[verdict for _, verdict in results],
         )
 
 

@@ -80,12 +80,14 @@ def load(
     from ackproof_spark.warehouse.load import Loaded, all_present
     from ackproof_spark.warehouse.load import load as load_runs
 
-    runs = rows.read_runs(run_directories(rows.with_trials(run_dirs)), commit=commit)
+    directories = run_directories(rows.with_trials(run_dirs))
+    runs = rows.read_runs(directories, commit=commit, settings=False)
     location, kind = rows.address(into), _format(format_name)
     found = None if kind else rows.format_here(location)
     if found and all_present(location, runs, sends=sends, reads=reads):
         results, kind = dict.fromkeys((run.run_id for run in runs), Loaded.PRESENT), found
     else:
+        runs = rows.read_runs(directories, commit=commit)
         properties = _properties(catalog or [])
         if properties and kind is None:
             kind = _format(FormatName.ICEBERG)

@@ -123,9 +123,9 @@ class ProducerLoop:
         record_in_force(self._spec, **{ENDED_BY: name})
         if not self._spec.may_end_with(name):
             raise WorkloadError(
-                f"producer {self._spec.number} ended with a fatal error: {fatal.str()} ({name})",
-                hint="librdkafka allows no further sends after it. If it is expected, list it in "
-                "workload.may_stop_for.",
+                f"producer {self._spec.number} stopped for good: {name}",
+                hint="librdkafka allows no further sends after this fatal error. If it is "
+                f"expected, list it in workload.may_stop_for. It said: {fatal.str()}",
             )
 
     def _begin_transactions(self) -> Transactions | None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from confluent_kafka import KafkaException, TopicCollection
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource, NewTopic, ResourceType
 
 from ackproof.cluster.admin import refusal
 from ackproof.errors import ClusterError
@@ -125,12 +125,20 @@ class Preflight:
             for broker, settings in described.items()
         }
 
-    def changed_settings(self, kind: Literal["broker", "topic"], name: str) -> dict[str, str]:
+    def changed_settings(
+        self, kind: Literal["broker", "topic"], name: str, *, origin: ConfigSource | None = None
+    ) -> dict[str, str]:
         """Return the settings of a broker or a topic that differ from Kafka's defaults.
 
-        Raises ClusterError if the client may not read them.
+        origin: only those whose value comes from there. Raises ClusterError if the client may not
+        read them.
         """
-        return _changed(self._describe(kind, name))
+        entries = self._describe(kind, name)
+        if origin is not None:
+            entries = {
+                key: one for key, one in entries.items() if ConfigSource(one.source) is origin
+            }
+        return _changed(entries)
 
     def topic_settings(
         self, topics: Sequence[str]

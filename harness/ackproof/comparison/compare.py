@@ -91,7 +91,9 @@ class Comparison:
 
     def _run_one(self, configured: Configured, number: int, *, then: Configured | None) -> None:
         name = label(configured, self.store.configurations)
-        self._reporter.note(f"[bold]{name}[/] (trial {number} of at most {self.plan.trials})")
+        most = self.plan.trials
+        trials = f" (trial {number} of at most {most})" if most > 1 else ""
+        self._reporter.note(f"[bold]{name}[/]{trials}")
         result, seconds = attempt(partial(self._run_trial, then=then), configured)
         trial = ConfigurationTrial(configuration=name, round=number, seconds=seconds)
         if isinstance(result, AckproofError):

@@ -226,7 +226,10 @@ def require_confirmed(
             sentence,
             hint="Confirm with --yes, or set a limit: --budget 1h, or fewer --trials.",
         )
-    return f"{sentence}; fewer if every pair of configurations is settled before."
+    fewer = (
+        ", or less, if every pair of configurations is settled before" if plan.trials > 1 else ""
+    )
+    return f"{sentence}{fewer}."
 
 
 class ConfigurationTrial(Trial):

@@ -48,7 +48,7 @@ class Cell(Record):
     expects. `failed` trials have no run; `error` is the last reason. Times are seconds, latencies
     milliseconds. `lost` and the two rates are over the trials that lost. The rates leave out
     `lost_to_cut`: the scenario (`cut`) sets how many records that are. `stopped`: trials by fatal
-    error of a producer.
+    error of a producer. `unavailability_s` leaves out `untimed` trials.
     """
 
     configuration: str
@@ -334,7 +334,9 @@ def _cell(
         late=sum(item.times == "at most" for item in counted),
         duration_s=spread("duration_s"),
         fault_s=spread("fault_s"),
-        unavailability_s=spread("unavailability_s"),
+        unavailability_s=_spread(
+            [item.unavailability_s for item in counted if item.times != "unknown"]
+        ),
         recovery_s=spread("recovery_s"),
         acked_per_s=spread("acked_per_s"),
         ack_latency_ms=latency([item.ack_latency_ms for item in counted]),

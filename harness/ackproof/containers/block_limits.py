@@ -41,6 +41,9 @@ group=$(find /cgroup -maxdepth 6 -type d -name '*{container}*' -print -quit)
 if [ -z "$group" ]; then
   echo "the engine's control groups have none for it"; exit 1
 fi
+if [ ! -e $group/io.max ]; then
+  echo "its control group has no io controller: a parent's cgroup.subtree_control lacks io"; exit 1
+fi
 bytes={rate or "max"} operations={operations or "max"}
 echo $device rbps=$bytes wbps=$bytes riops=$operations wiops=$operations > $group/io.max
 """

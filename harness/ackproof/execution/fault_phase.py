@@ -19,8 +19,9 @@ _TICK_S = 0.01
 _SHOW_S = 0.2
 
 #: A machine cannot keep up if some process waits for a CPU in this share of the time, and a tick is
-#: late by this many seconds on average.
+#: late by this many seconds on average, over a period of `_WATCHED_S`.
 _BUSY, _LATE_S = 0.8, 0.003
+_WATCHED_S = 5.0
 
 
 def run_fault_phase(
@@ -55,12 +56,8 @@ def run_fault_phase(
     )
     run.schedule = schedule = Schedule(scenario.faults, context)
     try:
-        started, waited = time.monotonic(), machine.cpu_wait_s()
         with reporter.phase("producing under faults"):
-            late_s = _drive(schedule, clients, scenario.workload.tail, run, reporter)
-        share = (machine.cpu_wait_s() - waited) / (time.monotonic() - started)
-        if strained := too_busy(share, late_s):
-            reporter.note(strained)
+            _drive(schedule, clients, scenario.workload.tail, run, reporter)
     except FaultError as error:
         run.troubles.append(str(error))
     with reporter.phase("healing faults, waiting for the outcomes of sends"):
@@ -80,13 +77,10 @@ def _drive(
     tail: int,
     run: RunState,
     reporter: Reporter,
-) -> float:
-    """Tick until producers end, or until `tail` sends are acked after the schedule is done.
-
-    Returns by how many seconds a tick was late on average.
-    """
+) -> None:
+    """Tick until producers end, or until `tail` sends are acked after the schedule is done."""
     shown_at = 0.0
-    late: list[float] = []
+    load = Load(now=time.monotonic(), waited=machine.cpu_wait_s())
     acked_when_done: int | None = None
     while clients.restart_crashed():
         schedule.tick()
@@ -101,22 +95,48 @@ def _drive(
             reporter.update(f"{acked:,} acked; waiting for {schedule.waiting_for}")
         before = time.monotonic()
         time.sleep(_TICK_S)  # the period of a control loop, not a wait for an event
-        late.append(time.monotonic() - before - _TICK_S)
-    return fmean(late) if late else 0.0
+        after = time.monotonic()
+        late = after - before - _TICK_S
+        if strained := load.tick(now=after, waited=machine.cpu_wait_s(), late=late):
+            reporter.note(strained + _relieved(run))
 
 
-def too_busy(share: float, late_s: float) -> str:
-    """Return the message that this machine cannot keep up, or ''.
+class Load:
+    """Notices once that this machine cannot keep up.
 
-    `share`: the share of the time in which some process waited for a CPU.
+    `waited`: the time since boot in which some process waited for a CPU, seconds. `late`: by how
+    much a tick was late.
     """
-    if share < _BUSY or late_s < _LATE_S:
+
+    def __init__(self, *, now: float, waited: float) -> None:
+        self._began, self._waited = now, waited
+        self._late: list[float] = []
+        self._noticed = False
+
+    def tick(self, *, now: float, waited: float, late: float) -> str:
+        """Return the message at the end of the first period in which the machine was too busy."""
+        self._late.append(late)
+        seconds = now - self._began
+        if self._noticed or seconds < _WATCHED_S:
+            return ""
+        share, late_s = (waited - self._waited) / seconds, fmean(self._late)
+        self._began, self._waited, self._late = now, waited, []
+        if share < _BUSY or late_s < _LATE_S:
+            return ""
+        self._noticed = True
+        return (
+            f"this machine cannot keep up: processes wait for a CPU in {min(share, 1):.0%} of the "
+            "time. Counts of records hold; latencies and unavailability may be too long. Run less "
+            "beside it, or lower workload.rate"
+        )
+
+
+def _relieved(run: RunState) -> str:
+    """Stop what the verdict does not need, and return a sentence about it."""
+    if run.live is None or run.live.job_failed:
         return ""
-    return (
-        f"this machine cannot keep up: processes waited for a CPU in {min(share, 1):.0%} of the "
-        "time. Counts of records hold; latencies and unavailability may be too long. Run less "
-        "beside it, or lower workload.rate"
-    )
+    run.live.stop_job()
+    return ". The live view goes on without reads, lag, unseen sends and loss candidates"
 
 
 def unfinished(schedule: Schedule, scenario: Scenario) -> list[str]:

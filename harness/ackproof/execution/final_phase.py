@@ -205,8 +205,8 @@ def run_final_phase(
             run.troubles += opened.end(timeout_s=scenario.workload.transactions.timeout)
             if opened.rows:
                 run.write("hanging_transactions", opened.rows)
-    if run.end_live is not None:
-        run.end_live(ends)
+    if run.live is not None:
+        run.live.end_job(ends)
     if clients.consumers:
         with reporter.phase("consuming to the end"):
             run.troubles += clients.finish_consumers(ends)

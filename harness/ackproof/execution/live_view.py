@@ -34,15 +34,11 @@ from ackproof_spark.tables import LOCATION
 
 #: Added to the job's niceness (see nice(1)).
 _NICENESS = 5
-
 #: Maximum seconds of the job's start, of reading to the end offsets, and of its stop.
-_START_S = 120.0
-_END_S = 120.0
-_STOP_S = 10.0
+_START_S, _END_S, _STOP_S = 120.0, 120.0, 10.0
 
 #: Seconds between refreshes of the view, and over which rates are computed.
-_REFRESH_S = 0.5
-_RATE_S = 5.0
+_REFRESH_S, _RATE_S = 0.5, 5.0
 
 #: Characters of the job's log that a failure quotes.
 _LOG_TAIL = 1000
@@ -61,34 +57,23 @@ def followed(
     topics: Sequence[str],
     faults: Callable[[], Sequence[str]],
     reporter: Reporter,
-) -> Iterator[Callable[[Mapping[TopicPartition, int]], None]]:
-    """Show a run in progress; yield a function that ends the live job.
+) -> Iterator[LiveView]:
+    """Show a run in progress.
 
-    The function takes the end offset of each partition, up to which the job reads. `settings` are
-    the client's connection settings, by librdkafka's names; `faults` returns the faults in force. A
-    failure of the job is reported once.
+    `settings` are the client's connection settings, by librdkafka's names; `faults` returns the
+    faults in force. A failure of the job is reported once.
     """
     admin = Admin(bootstrap_servers, settings=settings, timeout_s=1)
     job = LiveJob(run_dir, bootstrap_servers=bootstrap_servers, settings=settings, topics=topics)
+    counts = LedgerCounts(run_dir)
     view = LiveView(
-        job,
-        counts=LedgerCounts(run_dir),
-        topics=topics,
-        admin=admin,
-        faults=faults,
-        reporter=reporter,
+        job, counts=counts, topics=topics, admin=admin, faults=faults, reporter=reporter
     )
     with job, view:
         # The JVM starts before the producers, which would compete for the CPU.
         with view.without_job_on_error(), reporter.phase("starting the live job"):
             job.await_start()
-
-        def end(ends: Mapping[TopicPartition, int]) -> None:
-            if not view.job_failed:
-                with view.without_job_on_error(), reporter.phase("ending the live job"):
-                    job.end(ends)
-
-        yield end
+        yield view
 
 
 class LiveJob:
@@ -130,15 +115,19 @@ class LiveJob:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.stop()
         process = self._started()
-        assert process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):
-            process.stdin.close()
         try:
             process.wait(_STOP_S)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+
+    def stop(self) -> None:
+        process = self._started()
+        assert process.stdin is not None  # the job ends with it
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.close()
 
     def await_start(self) -> None:
         """Wait for the first micro-batch, which takes 10 s and more.
@@ -327,7 +316,7 @@ class LiveView(Repeating):
         self._faults = faults
         self._reporter = reporter
         self._acked: dict[TopicPartition, deque[tuple[float, int]]] = {}
-        #: Whether the live job has failed and this was reported.
+        #: Whether the live job has failed and this was reported, or was stopped.
         self.job_failed = False
 
     def __exit__(self, *_: object) -> None:
@@ -335,9 +324,20 @@ class LiveView(Repeating):
         self._reporter.hide()
         self._reporter.note(live_line(self.partitions(), []))
 
+    def end_job(self, ends: Mapping[TopicPartition, int]) -> None:
+        """Wait until the job has read each partition up to its end offset."""
+        if not self.job_failed:
+            with self.without_job_on_error(), self._reporter.phase("ending the live job"):
+                self._job.end(ends)
+
+    def stop_job(self) -> None:
+        """Leave the CPU to clients and brokers; the view goes on without what the job counts."""
+        self.job_failed = True
+        self._job.stop()
+
     def turn(self) -> bool:
         """Refresh the view; return True once the job has ended with success."""
-        over = not self.job_failed and self._job.over
+        over = self._job.over
         with self.without_job_on_error():
             self._job.check()
         if over and not self.job_failed:

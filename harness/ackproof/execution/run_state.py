@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
+from ackproof.execution.live_view import LiveView
 from ackproof.runs import directory as runs
 from ackproof.runs.directory import COMMIT_VARIABLES, Clock, RunRecord
 from ackproof.runs.recovery import seal
 from ackproof.scenario.loader import Configured
 from ackproof_faults import FaultWindow, Schedule
-from ackproof_faults.interfaces.cluster import TopicPartition
 from ackproof_spark import tables
 from ackproof_spark.tables import LOCATION
 
@@ -37,8 +37,7 @@ class RunState:
         self.late: list[str] = []
         self.readers: list[str] = []
         self.schedule: Schedule | None = None
-        #: Lets the live job read up to these end offsets and end; None without a live view.
-        self.end_live: Callable[[Mapping[TopicPartition, int]], None] | None = None
+        self.live: LiveView | None = None
         self._written: list[FaultWindow] = []
 
     def write(self, table: str, rows: Sequence[object]) -> None:

@@ -135,7 +135,7 @@ def record(
             lease = _boot(state, stack, reporter, client=client, pool=pool)
             cluster = lease.cluster
         if live:
-            state.end_live = stack.enter_context(
+            state.live = stack.enter_context(
                 followed(
                     run_dir,
                     bootstrap_servers=cluster.bootstrap_servers,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,10 @@ from ackproof.runs.directory import RunRecord
 from ackproof.runs.verdict import EndedNode, FaultReport
 from ackproof.scenario.model import Scenario
 from ackproof.scenario.removal import removed_by
-from ackproof_faults import times_begun
+from ackproof_faults import registered, times_begun
 from ackproof_faults.conditions.targets import TargetSpec
+from ackproof_model.effects import Intercepts
+from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.tables import Outcome
 
 TopicPartition = tuple[str, int]
@@ -132,6 +134,38 @@ def _shortened(words: str) -> str:
     if len(words) <= _LONGEST_WORDS:
         return words
     return f"{words[:_LONGEST_WORDS].rstrip()} …"
+
+
+def reported_errors(evidence: Evidence) -> list[str]:
+    """Return sentences about errors that verified faults made brokers report.
+
+    Each has the anomalies of sends that were resolved while its fault was in force, except lost
+    records, whose causes are searched elsewhere. An error without consequences has no sentence.
+    """
+    errors = {
+        row["window"]: effect
+        for row in evidence.rows("fault_windows")
+        if row["verified"] and row["fault"] in registered()
+        for effect in registered()[row["fault"]].effects_of_stored(row["parameters"])
+        if isinstance(effect, Intercepts) and effect.error
+    }
+    anomalies: dict[int, Counter[str]] = defaultdict(Counter)
+    for batch in evidence.batches("anomalies", ("anomaly", "window")) if errors else ():
+        for row in batch.to_pylist():
+            if row["anomaly"] not in (Anomaly.LOST, Anomaly.UNSEEN):
+                anomalies[row["window"]][row["anomaly"]] += 1
+    outage = evidence.observed.get("failed") or evidence.metrics.unavailability_s
+    sentences = []
+    for window, effect in errors.items():
+        counts = [f"{count:,} {anomaly}" for anomaly, count in sorted(anomalies[window].items())]
+        if counts or outage:
+            truth = "refused" if effect.direction == "request" else "had carried out"
+            sentences.append(
+                f"Reported error: fault {window + 1} made brokers report {effect.error} to "
+                f"{effect.api} requests that they {truth}. Meanwhile: "
+                + (", ".join(counts) or "failed sends or time without acks")
+            )
+    return sentences
 
 
 def read_to_the_end(evidence: Evidence) -> Iterator[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 
 from ackproof.judgement import availability, expectations, findings, invariants, trace_validation
 from ackproof.judgement.client_checks import client_counts, stopped_producers
-from ackproof.judgement.cluster_checks import ended_nodes
+from ackproof.judgement.cluster_checks import ended_nodes, reported_errors
 from ackproof.judgement.evidence import Evidence
 from ackproof.judgement.invariants import Audit, Consequence
 from ackproof.judgement.overview import collect as overview
@@ -121,6 +121,7 @@ def conclude(evidence: Evidence, compared: Analysis) -> Verdict:
         ],
         not_checked=trace.not_checked,
         causes=causes,
+        reported_errors=reported_errors(evidence),
         expectations=lines,
         faults=evidence.faults,
         ended=ended,

@@ -54,11 +54,13 @@ def clients(
     library: str = "java",
     defaults: Mapping[str, str] | None = None,
     origin: str = "",
+    prefix: str = "",
     topics: Iterable[Topic] = (),
 ) -> Part:
     """Return the clients of a file, each without settings that only the other kind has.
 
-    defaults: of the framework's producers, from `origin`.
+    defaults: of the framework's producers, from `origin`. prefix: of producers' settings in the
+    file.
     """
     made: dict[str, list[Client]] = {"producer": [], "consumer": []}
     for (kind, name), pairs in channels.items():
@@ -73,6 +75,7 @@ def clients(
                 library=library,
                 settings={**added, **settings},
                 framework=framework,
+                prefix=prefix if produces else "",
             )
         )
     return Part(
@@ -90,6 +93,9 @@ CONNECT = {
     "max.in.flight.requests.per.connection": "1",
     "delivery.timeout.ms": "2147483647",
 }
+#: KIP-618, KIP-710: whether Connect's source tasks and MirrorMaker 2 write in transactions.
+EXACTLY_ONCE = "exactly.once.source.support"
+_TRANSACTIONAL = {"enable.idempotence": "true", "transactional.id": "of each source task"}
 _WORKER = re.compile(
     r"(config|offset|status)\.storage\.(topic|partitions|replication\.factor)|plugin\.path"
     r"|connector\.client\.config\.override\.policy|exactly\.once\.source\.support"
@@ -112,21 +118,24 @@ def prefixed(source: Source, pairs: Mapping[str, Text]) -> Part | None:
         return _connector(source, pairs)
     if not (worker or any(map(is_producers, produced)) or any(map(is_consumers, consumed))):
         return None
-    exactly_once = pairs.get("exactly.once.source.support", "").lower() == "enabled"
-    added = {"enable.idempotence": "true", "transactional.id": "of each source task"}
+    exactly_once = pairs.get(EXACTLY_ONCE, "").lower() == "enabled"
+    if exactly_once:  # Worker.exactlyOnceSourceTaskProducerConfigs: whatever the worker says
+        produced = {key: value for key, value in produced.items() if key not in _TRANSACTIONAL}
     internal = _internal(source, pairs, "Connect")
     part = clients(
         source,
         {("producer", ""): produced, **({("consumer", ""): consumed} if consumed else {})},
         shape="Connect worker" if worker else "settings of clients by prefix",
         framework="Kafka Connect" if worker else "",
-        defaults=(CONNECT | added if exactly_once else CONNECT) if worker else {},
-        origin="default of Kafka Connect",
+        defaults=(CONNECT | _TRANSACTIONAL if exactly_once else CONNECT) if worker else {},
+        origin=_ORIGIN,
+        prefix="producer.",
         topics=internal.values(),
     )
     return replace(part, producers=(*part.producers, *_writers(source, pairs, internal)))
 
 
+_ORIGIN = "default of Kafka Connect"
 #: The topics that Connect and MirrorMaker 2 create for themselves.
 _INTERNAL = re.compile(
     r"(?P<prefix>(?P<kind>config|offset|status)\.storage|checkpoints\.topic|heartbeats\.topic"
@@ -134,22 +143,31 @@ _INTERNAL = re.compile(
 )
 
 
+#: The setting that names such a topic; its replicas are 3 by default (`DistributedConfig`).
+_NAMED = re.compile(r"(?P<prefix>(?P<kind>config|offset|status)\.storage)\.topic")
+_REPLICAS = Given("3", _ORIGIN)
+
+
 def _internal(source: Source, pairs: Mapping[str, Text], of: str) -> dict[str, Topic]:
     """Return the internal topics by their kind, such as `config`."""
-    return {
-        match["kind"] or match["prefix"]: Topic(
-            name=str(
-                pairs.get(f"{match['kind']}.storage.topic")
-                or f"the {match['kind'] or match['prefix'].removesuffix('.topic')} topic of {of}"
-            ),
-            partitions=count(source, pairs, (f"{match['prefix']}.partitions",)),
-            replication_factor=count(source, pairs, (key,)),
-            source=source.name,
-            internal=True,
-        )
-        for key in pairs
-        if (match := _INTERNAL.fullmatch(key))
-    }
+    topics = {}
+    for key, value in pairs.items():
+        if match := _INTERNAL.fullmatch(key) or (value and _NAMED.fullmatch(key)):
+            kind, prefix = match["kind"] or match["prefix"], match["prefix"]
+            stated = f"{prefix}.replication.factor"
+            topics[kind] = Topic(
+                name=str(
+                    pairs.get(f"{kind}.storage.topic")
+                    or f"the {kind.removesuffix('.topic')} topic of {of}"
+                ),
+                partitions=count(source, pairs, (f"{prefix}.partitions",)),
+                replication_factor=(
+                    count(source, pairs, (stated,)) if stated in pairs else _REPLICAS
+                ),
+                source=source.name,
+                internal=True,
+            )
+    return topics
 
 
 #: What Connect sets for the producers of its own topics, whatever a file says
@@ -167,9 +185,10 @@ def _writers(
     """Return the producers of internal topics, which `producer.` does not configure.
 
     pairs: settings without a prefix, which do. With exactly-once sources the leader of the workers
-    writes the topic of configurations in transactions.
+    writes the topic of configurations in transactions, and tasks that of offsets.
     """
-    exactly_once = pairs.get("exactly.once.source.support", "").lower() in ("enabled", "preparing")
+    exactly_once = pairs.get(EXACTLY_ONCE, "").lower()
+    exact = {"enabled": ("config", "offset"), "preparing": ("config",)}.get(exactly_once, ())
     in_transactions = {
         "acks": "all",
         "enable.idempotence": "true",
@@ -181,14 +200,14 @@ def _writers(
             library="java",
             settings={
                 **source.settings({key: one for key, one in pairs.items() if is_producers(key)}),
-                **{key: Given(one, "default of Kafka Connect") for key, one in fixed.items()},
+                **{key: Given(one, _ORIGIN) for key, one in fixed.items()},
             },
             framework="Kafka Connect",
             writes=topics[kind].name,
         )
         for kind, fixed in _STORES.items()
         if kind in topics
-        for fixed in [in_transactions if exactly_once and kind == "config" else fixed]
+        for fixed in [in_transactions if kind in exact else fixed]
     ]
 
 
@@ -240,7 +259,13 @@ def _connector(source: Source, pairs: Mapping[str, Text]) -> Part:
             "(producer.override.…): name the properties of its worker"
         )
     channels = {(kind, ""): settings for kind, settings in own.items() if settings}
-    return clients(source, channels, shape="connector", framework="Kafka Connect")
+    return clients(
+        source,
+        channels,
+        shape="connector",
+        framework="Kafka Connect",
+        prefix="producer.override.",
+    )
 
 
 def under(pairs: Mapping[str, Text], prefix: str) -> dict[str, Text]:
@@ -269,6 +294,8 @@ def mirror_maker(source: Source, pairs: Mapping[str, Text]) -> Part | None:
     replicas = count(source, pairs, ("replication.factor",))
     topic = Topic(name="mirrored topics", replication_factor=replicas, source=source.name)
     internal = _internal(source, pairs, "MirrorMaker 2")
+    support = [one.lower() for key, one in pairs.items() if key.endswith(EXACTLY_ONCE)]
+    exactly_once = support and set(support) == {"enabled"}
     part = clients(
         source,
         {
@@ -278,8 +305,9 @@ def mirror_maker(source: Source, pairs: Mapping[str, Text]) -> Part | None:
         },
         shape="MirrorMaker 2",
         framework="MirrorMaker 2",
-        defaults=CONNECT,
-        origin="default of Kafka Connect",
+        defaults=CONNECT | _TRANSACTIONAL if exactly_once else CONNECT,
+        origin=_ORIGIN,
+        prefix="producer.",
         topics=[*([topic] if replicas else []), *internal.values()],
     )
     writers = _writers(source, {}, internal)

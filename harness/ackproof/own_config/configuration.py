@@ -58,6 +58,7 @@ class Client:
     file has only names that both know. settings: by the library's own names. version: of the client
     library. framework: such as `Spring`, whose rules add to the library's; '' without one. writes:
     the only topic that the producer writes, and that no other writes; '' without this limit.
+    prefix: precedes the names of its settings in its file, such as `producer.`.
     """
 
     name: str
@@ -66,6 +67,7 @@ class Client:
     version: Given | None = None
     framework: str = ""
     writes: str = ""
+    prefix: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from confluent_kafka.admin import ConfigSource
+
 from ackproof.cluster.preflight import Preflight
 from ackproof.errors import ClusterError, ScenarioError
 from ackproof.own_config.combining import combine
@@ -35,16 +37,16 @@ def ask(bootstrap: str, topic: str, client: Mapping[str, str]) -> OwnConfig:
             hint=f"Name one with --topic; it has {some or 'none that this client may describe'}.",
         )
     ids = sorted(cluster.addresses())
-    nodes = [
+    nodes = [_broker(cluster, bootstrap, str(broker)) for broker in ids]
+    origin = ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
+    of_all = cluster.changed_settings("broker", str(ids[0]), origin=origin)
+    nodes.append(
         Node(
-            name=str(broker),
-            settings=_given(
-                cluster.changed_settings("broker", str(broker)), f"broker {broker} at {bootstrap}"
-            ),
-            rank=Rank.IN_FORCE,
+            name="all brokers",
+            settings=_given(of_all, f"dynamic at {bootstrap}"),
+            rank=Rank.DYNAMIC_DEFAULT,
         )
-        for broker in ids
-    ]
+    )
     count = Node(name="brokers", count=Given(str(len(ids)), bootstrap))
     part = Part(
         shape="running cluster",
@@ -76,6 +78,17 @@ def ask_beside(own: OwnConfig, bootstrap: str, topic: str, client: Mapping[str, 
     )
 
 
+def _broker(cluster: Preflight, bootstrap: str, broker: str) -> Node:
+    settings = cluster.changed_settings("broker", broker)
+    combined = "controller" in settings.get("process.roles", "")
+    return Node(
+        name=broker,
+        roles=frozenset({"broker", "controller"} if combined else {"broker"}),
+        settings=_given(settings, f"broker {broker} at {bootstrap}"),
+        rank=Rank.IN_FORCE,
+    )
+
+
 def _topic(cluster: Preflight, bootstrap: str, name: str) -> Topic:
     layout = cluster.layout(name)
     source = f"topic {name} at {bootstrap}"
@@ -83,7 +96,10 @@ def _topic(cluster: Preflight, bootstrap: str, name: str) -> Topic:
         name=name,
         partitions=Given(str(len(layout)), source),
         replication_factor=Given(str(min(map(len, layout))), source),
-        settings=_given(cluster.changed_settings("topic", name), source),
+        settings=_given(
+            cluster.changed_settings("topic", name, origin=ConfigSource.DYNAMIC_TOPIC_CONFIG),
+            source,
+        ),
         source=source,
         in_force=True,
     )

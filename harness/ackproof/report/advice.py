@@ -17,21 +17,89 @@ from ackproof.runs.verdict import REMOVED, PartAvailability, Verdict, Word
 
 
 def of_comparison(summary: Summary) -> list[str]:
-    """Return the advice, its price against a configuration that lost, and what the model adds."""
-    cells = [cell for cell in summary.cells if cell.trials]
-    if not cells:
-        return []
-    safest = min(cells, key=trials.preference)
+    """Return the advice, its price against a configuration that lost, and what the model adds.
+
+    Configurations with other faults are no alternatives, so each group of equal faults has its own.
+    """
+    groups: dict[str, list[Cell]] = {}
+    for cell in summary.cells:
+        if cell.trials:
+            groups.setdefault(summary.plan.faults.get(cell.configuration, ""), []).append(cell)
+    if len(groups) == 1:
+        [cells] = groups.values()
+        among = "" if len(cells) == len(summary.cells) else "those that ran"
+        return _of_group(cells, summary, among)
+    return [
+        line
+        for cells in groups.values()
+        if len(cells) > 1
+        for line in _of_group(
+            cells, summary, fmt.listing(fmt.quoted(cell.configuration) for cell in cells)
+        )
+    ]
+
+
+def _of_group(cells: Sequence[Cell], summary: Summary, among: str) -> list[str]:
+    safest = min(cells, key=preference)
     name = fmt.quoted(safest.configuration)
     if safest.losing:
-        lines = ["Each of these configurations lost acked records under these faults."]
+        lines = [f"Each of {among or 'these configurations'} lost acked records under its faults."]
     else:
-        lines = [f"Use {name}: {_kept(safest, summary)}."]
-        if price := trials.price(safest, summary):
-            lines.append(price)
+        use = f"Of {among}, use" if among else "Use"
+        lines = [f"{use} {name}: {_kept(safest, summary)}."]
+        lines += filter(None, [price(safest, summary)])
     if safest.safer and (more := _of_settings(safest.safer)) and safest.safer.steps:
         lines.append(f"To go further than {name}: {more}")
     return lines
+
+
+def preference(cell: Cell) -> tuple[float, bool, bool, float, float]:
+    """Return a key that sorts configurations, the best first.
+
+    It keeps records, by the runs and then by the model; its producers live; it is available; fast.
+    """
+    proven = cell.predicted == "impossible"
+    return (
+        trials.loss_rate(cell),
+        not proven,
+        bool(cell.stopped),
+        trials.unavailable_s(cell),
+        trials.p99_ms(cell),
+    )
+
+
+def price(best: Cell, summary: Summary) -> str:
+    """Return what the best configuration costs against the cheapest that lost, else the cheapest.
+
+    One whose times were measured is preferred to upper bounds. Empty if no other ran under the same
+    faults.
+    """
+    others = [cell for cell in trials.comparable(best, summary) if cell is not best]
+    others = [cell for cell in others if cell.losing] or others
+    if not others:
+        return ""
+    other = min(others, key=lambda cell: (bool(cell.late), trials.unavailable_s(cell)))
+    parts = []
+    timed = best.unavailability_s and other.unavailability_s
+    if timed:
+        parts.append(
+            f"no acks for {trials.unavailability(best)} instead of {trials.unavailability(other)}"
+        )
+    for what, more, less in (
+        ("refused", best.refused, other.refused),
+        ("unknown", best.unknown, other.unknown),
+    ):
+        if more and less and more.median > less.median:
+            parts.append(
+                f"{fmt.count(round(more.median))} sends {what} instead of "
+                f"{fmt.count(round(less.median))}"
+            )
+    if trials.p99(best) and trials.p99(other):
+        parts.append(f"99 % of acks within {trials.p99(best)} instead of {trials.p99(other)}")
+    against = f"Its price against {fmt.quoted(other.configuration)}"
+    if not timed and (best.untimed or other.untimed):
+        parts.append("the time without acks was not measured, as a producer was the bottleneck")
+    return f"{against}: {fmt.listing(parts)}." if parts else ""
 
 
 def _kept(cell: Cell, summary: Summary) -> str:

@@ -46,7 +46,7 @@ def _risks(answer: Answer, audit: Audit, failing: Collection[int]) -> Iterator[E
         if finding.fails(failing):
             failure = ET.SubElement(case, "failure", type=finding.rule)
             failure.set("message", cleaned(finding.text))
-            lines = [f"{finding.file}:{finding.line}", finding.text, *risk.trace]
+            lines = [f"{finding.file}:{finding.line}", finding.text, *risk.told().trace]
             failure.text = cleaned("\n".join(lines))
         elif risk.accepted:
             ET.SubElement(case, "skipped", message=cleaned(f"accepted: {risk.accepted}"))

@@ -186,8 +186,10 @@ def _properties(verdict: Verdict) -> dict[str, str]:
         "verdict": verdict.verdict.value,
         "seed": str(verdict.seed),
         "kafka_version": verdict.kafka_version,
-        "unavailability_s": f"{verdict.metrics.unavailability_s:g}",
     }
+    if verdict.metrics.times != "unknown":
+        at_most = "_at_most" if verdict.metrics.times == "at most" else ""
+        properties[f"unavailability{at_most}_s"] = f"{verdict.metrics.unavailability_s:g}"
     properties |= {f"configuration.{k}": str(v) for k, v in verdict.configuration.items()}
     properties |= {f"observed.{key}": str(number) for key, number in verdict.observed.items()}
     properties |= {f"predicted.{key}": likelihood for key, likelihood in verdict.predicted.items()}

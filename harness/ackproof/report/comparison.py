@@ -24,6 +24,14 @@ _SAME_TIME = 1.5
 #: From this share of acked sends on, latencies are those of all sends.
 _ALL = 0.995
 
+#: Why a comparison ended, by `Summary.ended`.
+ENDED = {
+    "settled": "every pair was settled",
+    "trials": "the planned trials were done",
+    "budget": "the time budget was used up",
+    "interrupted": "the comparison was interrupted",
+}
+
 #: Maximum number of runs that the page shows in full.
 SHOWN_RUNS = 8
 
@@ -80,7 +88,12 @@ def columns(summary: Summary) -> list[Column]:
             "How many stay unknown?", "unknown", lambda cell: _sends(cell, cell.unknown), cells
         ),
         _column("How long are there no acks?", "no acks", partial(_away, summary), cells),
-        _column("How long does an ack take?", "ack p50 / p99", _latency, cells),
+        _column(
+            "How long does an ack take (p50 / p99)?",
+            "ack p50 / p99",
+            partial(_latency, summary),
+            cells,
+        ),
     ]
     if any(cell.duplicated and cell.duplicated.high for cell in cells):
         made.append(
@@ -103,30 +116,31 @@ def _column(
 
 
 def _configurations(summary: Summary) -> list[Column]:
-    """Return a column for each differing setting, and for names that contain more than these."""
+    """Return a column for each differing setting, after the names unless settings are all of them.
+
+    Names are as the matrix has them: `acks=all, min.insync.replicas=2`, or any words.
+    """
     cells = summary.cells
-    keys = list(cells[0].settings)
     columns = [
         Column(question=key, brief=key, answers=[Answer(text=cell.settings[key]) for cell in cells])
-        for key in keys
+        for key in cells[0].settings
     ]
-    made_of_settings = [", ".join(f"{key}={cell.settings[key]}" for key in keys) for cell in cells]
-    names = [cell.configuration for cell in cells]
-    if keys and names == made_of_settings:
+    distinct = {tuple(cell.settings.values()) for cell in cells}
+    named = all(_is_named(cell, summary) for cell in cells) and not _differing_faults(summary)
+    if columns and len(distinct) == len(cells) and named:
         return columns
-    name = Column(
-        question="Configuration",
-        brief="configuration",
-        answers=[Answer(text=name) for name in names],
-    )
-    shown = [
-        column
-        for column in columns
-        if not all(
-            f"{column.brief}={a.text}" in n for a, n in zip(column.answers, names, strict=True)
-        )
-    ]
-    return [name, *shown]
+    names = [Answer(text=cell.configuration) for cell in cells]
+    return [Column(question="Configuration", brief="configuration", answers=names), *columns]
+
+
+def _differing_faults(summary: Summary) -> bool:
+    return len(set(summary.plan.faults.values())) > 1
+
+
+def _is_named(cell: Cell, summary: Summary) -> bool:
+    """Whether the name of a configuration consists of its settings."""
+    settings = {f"{key}={value}" for key, value in (summary.shared | cell.settings).items()}
+    return settings.issuperset(cell.configuration.split(", "))
 
 
 def _lost(cell: Cell) -> Answer:
@@ -149,9 +163,8 @@ def _rates(cell: Cell) -> str:
     if cell.lost_per_fault_s:
         parts.append(f"{fmt.number(cell.lost_per_fault_s.median)} per second of faults")
     if cell.lost_to_cut:
-        number = f"{_number(cell.lost_to_cut)} more" if parts else "how many"
-        verb = "are" if parts else "is"
-        parts.append(f"{number} {verb} set by the scenario ({cell.cut}, in whole batches)")
+        more = f"{_number(cell.lost_to_cut)} more are " if parts else ""
+        parts.append(f"{more}set by the scenario")
     return ", ".join(parts)
 
 
@@ -165,18 +178,18 @@ def _sends(cell: Cell, sends: Spread | None) -> Answer:
 def _away(summary: Summary, cell: Cell) -> Answer:
     """Answer for how long the worst partition had no acks, and what the faults cost in any case."""
     if cell.unavailability_s is None or cell.duration_s is None:
-        return Answer(text=_NOTHING)
+        return Answer(text=_NOTHING, note="not measured" if cell.untimed else "")
     note = f"of {fmt.seconds(cell.duration_s.median)}"
     alike = comparable(cell, summary)
     # A difference of upper bounds bounds nothing.
-    if len(alike) > 1 and not _unequal(alike) and all(map(_is_measured, alike)):
+    if len(alike) > 1 and not _unequal(alike) and all(map(is_measured, alike)):
         least = min(map(unavailable_s, alike))
         more = unavailable_s(cell) - least
         if more > _NOTICED_S:
             own = fmt.seconds(more)
             note += f": {fmt.seconds(least)} with any of these, {own} with this one"
     if cell.untimed:
-        note += f"; not reliable in {cell.untimed} of {cell.trials}: a producer was the bottleneck"
+        note += f"; measured in {cell.trials - cell.untimed} of {fmt.plural(cell.trials, 'run')}"
     times = _times(cell.unavailability_s, fmt.seconds)
     return Answer(text=_limit(cell) + times, note=note)
 
@@ -185,7 +198,7 @@ def _limit(cell: Cell) -> str:
     return _AT_MOST if cell.late else ""
 
 
-def _is_measured(cell: Cell) -> bool:
+def is_measured(cell: Cell) -> bool:
     """Whether its times are neither upper bounds nor unreliable."""
     return not cell.late and not cell.untimed
 
@@ -200,13 +213,13 @@ def p99(cell: Cell) -> str:
     return limit + fmt.duration(p99_ms(cell)) if p99_ms(cell) < math.inf else ""
 
 
-def _latency(cell: Cell) -> Answer:
+def _latency(summary: Summary, cell: Cell) -> Answer:
     latency = cell.ack_latency_ms or cell.ack_latency_at_most_ms
     if not latency:
+        unanswered = (summary.shared | cell.settings).get("acks") == "0"
         acked = bool(cell.acked and cell.acked.high)
-        return Answer(
-            text=_NOTHING, note="not measured" if cell.untimed else ACKS_0 if acked else ""
-        )
+        note = ACKS_0 if unanswered else "not measured"
+        return Answer(text=_NOTHING, note=note if acked else "")
     limit = "" if cell.ack_latency_ms else _AT_MOST
     p50, p99 = (limit + fmt.duration(latency[key].median) for key in ("p50", "p99"))
     note = ""
@@ -219,8 +232,9 @@ def _stopped(cell: Cell) -> Answer:
     if not cell.stopped:
         return Answer(text="no")
     return Answer(
-        text=f"yes, in {fmt.plural(max(cell.stopped.values()), 'run')}",
-        note=f"{', '.join(cell.stopped)}: no further sends",
+        text="yes"
+        if cell.trials == 1
+        else f"yes, in {fmt.plural(max(cell.stopped.values()), 'run')}"
     )
 
 
@@ -229,9 +243,8 @@ def _expected(cell: Cell) -> Answer:
     if cell.unexpected:
         return Answer(text="no" if runs == 1 else f"no, in {cell.unexpected} of {runs} runs")
     undecided = f"{cell.undecided} of {runs} inconclusive" if cell.undecided else ""
-    failed = f"not run: {cell.error}" if cell.failed else ""
-    text = "yes" if cell.undecided < runs else "undecided"
-    return Answer(text=text, note="; ".join(filter(None, (undecided, failed))))
+    text = "yes" if cell.undecided < runs else "undecided" if runs else "not run"
+    return Answer(text=text, note=undecided or (cell.error if cell.failed else ""))
 
 
 def _number(spread: Spread) -> str:
@@ -263,11 +276,22 @@ def notes(summary: Summary) -> list[str]:
     """Return sentences on shared settings, unequal times, and trials that do not count."""
     shared = ", ".join(f"{key} {value}" for key, value in summary.shared.items())
     lines = [f"All configurations: {shared}."] if shared else []
+    if _differing_faults(summary):
+        lines.append("Not all had the same faults. Only those with the same are compared.")
     if any(cell.late for cell in summary.cells):
         lines.append(
             f"{_AT_MOST}at most: a producer of this configuration got too little CPU time and "
             "served acks late, so the cluster was faster than that or as fast."
         )
+    if any(cell.untimed for cell in summary.cells):
+        lines.append(
+            "Not measured: a producer was slower than the cluster, so its times are not the "
+            "cluster's."
+        )
+    lines += [
+        f"Set by the scenario: how many records {cut} takes, in whole batches."
+        for cut in dict.fromkeys(cell.cut for cell in summary.cells if cell.lost_to_cut)
+    ]
     groups = {tuple(c.configuration for c in comparable(cell, summary)) for cell in summary.cells}
     unequal = [_unequal([summary.cell(name) for name in group]) for group in sorted(groups)]
     lines += filter(None, unequal)
@@ -280,6 +304,9 @@ def notes(summary: Summary) -> list[str]:
                 f"{fmt.plural(cell.inconclusive, 'inconclusive run')} of {cell.configuration} "
                 f"{'does' if cell.inconclusive == 1 else 'do'} not count."
             )
+    never = [c.configuration for c in summary.cells if not (c.trials or c.inconclusive or c.failed)]
+    if never:
+        lines.append(f"Not run, as {ENDED[summary.ended]}: {fmt.listing(map(fmt.quoted, never))}.")
     if summary.rounds == 1:
         lines.append("One run of each configuration shows what can happen, not how often.")
     return lines
@@ -308,46 +335,6 @@ def comparable(cell: Cell, summary: Summary) -> list[Cell]:
     ]
 
 
-def preference(cell: Cell) -> tuple[float, bool, bool, float, float]:
-    """Return a key that sorts configurations, the best first.
-
-    It keeps records, by the runs and then by the model; its producers live; it is available; fast.
-    """
-    proven = cell.predicted == "impossible"
-    return loss_rate(cell), not proven, bool(cell.stopped), unavailable_s(cell), p99_ms(cell)
-
-
-def price(best: Cell, summary: Summary) -> str:
-    """Return what the best configuration costs against the cheapest that lost, else the cheapest.
-
-    Empty if no other ran under the same faults.
-    """
-    others = [cell for cell in comparable(best, summary) if cell is not best]
-    others = [cell for cell in others if cell.losing] or others
-    if not others:
-        return ""
-    other = min(others, key=unavailable_s)
-    parts = []
-    untimed = best.untimed or other.untimed
-    if best.unavailability_s and other.unavailability_s and not untimed:
-        parts.append(f"no acks for {unavailability(best)} instead of {unavailability(other)}")
-    for what, more, less in (
-        ("refused", best.refused, other.refused),
-        ("unknown", best.unknown, other.unknown),
-    ):
-        if more and less and more.median > less.median:
-            parts.append(
-                f"{fmt.count(round(more.median))} sends {what} instead of "
-                f"{fmt.count(round(less.median))}"
-            )
-    if p99(best) and p99(other):
-        parts.append(f"99 % of acks within {p99(best)} instead of {p99(other)}")
-    against = f"Its price against {fmt.quoted(other.configuration)}"
-    if untimed:
-        parts.append("the time without acks was not measured, as a producer was the bottleneck")
-    return f"{against}: {fmt.listing(parts)}." if parts else ""
-
-
 def dominators(cell: Cell, summary: Summary) -> list[Cell]:
     """Return the configurations that are no worse in loss, unavailability and p99, better in one.
 
@@ -357,7 +344,7 @@ def dominators(cell: Cell, summary: Summary) -> list[Cell]:
 
 
 def _dominates(a: Cell, b: Cell) -> bool:
-    if not (_is_measured(a) and _is_measured(b)):
+    if not (is_measured(a) and is_measured(b)):
         return False
     ours, theirs = ((loss_rate(cell), unavailable_s(cell), p99_ms(cell)) for cell in (a, b))
     return ours != theirs and all(a <= b for a, b in zip(ours, theirs, strict=True))

@@ -10,6 +10,7 @@ import plotly.graph_objects as go
 from ackproof.comparison.summary import Cell, Summary
 from ackproof.report.comparison import (
     dominators,
+    is_measured,
     loss_rate,
     p99,
     p99_ms,
@@ -59,13 +60,16 @@ def _loss_rates(cells: Sequence[Cell], confidence: float) -> Figure:
 
 
 def _pareto(cells: Sequence[Cell], summary: Summary) -> Figure:
-    front = {cell.configuration for cell in cells if not dominators(cell, summary)}
+    compared = [cell for cell in cells if is_measured(cell)]
+    front = {cell.configuration for cell in compared if not dominators(cell, summary)}
     placed = [cell for cell in cells if cell.unavailability_s]
-    slowest = max((p99_ms(cell) for cell in placed if p99_ms(cell) < math.inf), default=1.0)
+    most = max((unavailable_s(cell) for cell in placed), default=1.0) or 1
+    slowest = max(map(_known, placed), default=0.0) or 1.0
     texts = [
         f"{cell.configuration}: {percent(loss_rate(cell))} of trials lose, unavailable for "
         f"{unavailability(cell)}, ack latency p99 {p99(cell) or 'unknown'}"
-        + (", on the Pareto front" if cell.configuration in front else ", dominated")
+        + (", on the Pareto front" if cell.configuration in front else "")
+        + (", dominated" if cell in compared and cell.configuration not in front else "")
         for cell in placed
     ]
     trace = go.Scatter(
@@ -77,27 +81,27 @@ def _pareto(cells: Sequence[Cell], summary: Summary) -> Figure:
             cell.configuration if len(placed) <= _LABELLED or cell.configuration in front else ""
             for cell in placed
         ],
-        textposition="top center",
+        textposition=[
+            "top right" if unavailable_s(cell) < 0.15 * most else "top center" for cell in placed
+        ],
         cliponaxis=False,
         hovertext=texts,
         hoverinfo="text",
         marker={
-            "size": [
-                round(12 + 26 * math.sqrt(min(p99_ms(cell), slowest) / max(slowest, 1e-9)), 1)
-                for cell in placed
-            ],
+            "size": [round(12 + 26 * math.sqrt(_known(cell) / slowest), 1) for cell in placed],
+            "symbol": ["circle" if cell in compared else "circle-open" for cell in placed],
             "color": [
                 colour("holds" if cell.configuration in front else "longest") for cell in placed
             ],
             "opacity": 0.75,
         },
     )
-    most = max((unavailable_s(cell) for cell in placed), default=1.0) or 1
     return Figure(
         name="pareto",
         title="Durability, availability and latency",
         caption="Down and left is better; a larger mark is a higher ack latency p99. Green: no "
-        "other configuration under the same faults is as good in all three. Medians over trials.",
+        "other configuration under the same faults is as good in all three. Hollow: times that "
+        "are not exact, so not compared. Medians over trials.",
         spoken="; ".join(texts) + ".",
         timed=False,
         traces=[trace],
@@ -106,12 +110,17 @@ def _pareto(cells: Sequence[Cell], summary: Summary) -> Figure:
             margin={**_MARGIN, "t": 36},
             xaxis={
                 "ticksuffix": " s",
-                "range": [-0.15 * most, 1.2 * most],
+                "range": [-0.04 * most, 1.2 * most],
                 "title_text": "unavailable, worst partition",
             },
             yaxis={"ticksuffix": " %", "range": [-8, 112], "title_text": "trials that lose"},
         ),
     )
+
+
+def _known(cell: Cell) -> float:
+    """Return the p99 in milliseconds; 0 if it is unknown."""
+    return p99_ms(cell) if p99_ms(cell) < math.inf else 0.0
 
 
 def _trials_text(cell: Cell, confidence: float) -> str:

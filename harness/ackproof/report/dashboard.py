@@ -15,6 +15,7 @@ from ackproof.errors import WarehouseError
 from ackproof.report import formatting as fmt
 from ackproof.report import wording
 from ackproof.report.figure import (
+    BROKER_COLOURS,
     Figure,
     Interval,
     Key,
@@ -38,7 +39,8 @@ _SELECT = {
     "duplicates": "SELECT * FROM duplicates ORDER BY scenario, configuration, kafka_version",
     "recoveries": "SELECT * FROM recovery_times WHERE verified AND recovery_s IS NOT NULL "
     "AND fault <> 'none' ORDER BY fault, injected_at",
-    "causes": "SELECT * FROM loss_causes ORDER BY lost DESC, scenario, configuration, case_id",
+    "causes": "SELECT * FROM loss_causes "
+    "ORDER BY scenario, configuration, kafka_version, runs DESC, case_id",
     "runs": "SELECT run_id, scenario, configuration, kafka_version, commit_id, verdict, "
     "reason, outcome, report, acked, lost, duplicated, availability, ack_latency_p99_ms, "
     "date_format(started_at, 'yyyy-MM-dd HH:mm:ss') AS started FROM runs "
@@ -92,11 +94,9 @@ def write_dashboard(path: Path, trends: Trends, *, title: str) -> None:
             "undecided": expected.count("undecided"),
         },
         drawn=drawn,
-        configurations={
-            _key(run): (name, colours[name])
-            for run in trends.runs
-            for name in [_configuration(run)]
-        },
+        duplicated={_label(row): row for row in trends.duplicates},
+        label=_label,
+        configurations={_key(run): colours[_configuration(run)] for run in trends.runs},
         key=_key,
     )
 
@@ -109,15 +109,21 @@ def figures(trends: Trends) -> list[Figure]:
         _over_time(trends.runs, colours, "availability"),
         _over_time(trends.runs, colours, "latency"),
         _recoveries(trends.recoveries, colours),
-        _duplicates(trends.duplicates),
     ]
     return [figure for figure in plots if figure is not None]
 
 
-def _colours(runs: _Rows) -> dict[str, str]:
-    """Return the colour of each configuration."""
+def _colours(runs: _Rows) -> dict[str, Key]:
+    """Return the colour of each configuration; when all are in use, they become paler."""
     names = dict.fromkeys(map(_configuration, runs))
-    return {name: broker_colour(number) for number, name in enumerate(names, start=1)}
+    return {
+        name: Key(
+            colour=broker_colour(number),
+            text=name,
+            opacity=0.45 ** ((number - 1) // BROKER_COLOURS),
+        )
+        for number, name in enumerate(names, start=1)
+    }
 
 
 def _configuration(row: dict[str, Any]) -> str:
@@ -146,7 +152,7 @@ def _losing_runs(rows: _Rows) -> Figure | None:
         )
         text = (
             f"{_label(row)}: {row['runs_with_loss']} of {row['runs']} runs lost records\n"
-            f"95 % interval {low:.3g} to {high:.3g} %"
+            f"95 % interval {fmt.about(low / 100)} to {fmt.about(high / 100)}"
         )
         shown.append(Interval(label=_label(row), text=text, share=share, low=low, high=high))
     keys = list(map(_key, rows))
@@ -155,7 +161,7 @@ def _losing_runs(rows: _Rows) -> Figure | None:
         _by_row([row.label for row in shown], title="runs, %", keys=keys),
         name="losing-runs",
         title="Runs that lost records",
-        caption="Share of conclusive runs, with 95 % intervals.",
+        caption="Share of runs, with 95 % intervals; inconclusive runs count if they lost.",
     )
     figure.traces[0].meta = keys
     return figure
@@ -176,13 +182,13 @@ def _causes(rows: _Rows) -> Figure | None:
     return Figure(
         name="causes",
         title="Why records were lost",
-        caption="Lost records of all conclusive runs together, by cause.",
+        caption="Runs that lost records, by cause; a run with two causes counts twice.",
         spoken="; ".join(texts.values()) + ".",
         timed=False,
         keys=tuple(Key(colour=colours[case], text=f"{titles[case]} ({case})") for case in cases),
         traces=[
             go.Bar(
-                x=[row["lost"] for row in own],
+                x=[row["runs"] for row in own],
                 y=[-labels.index(_label(row)) for row in own],
                 hovertext=[texts[_label(row), case] for row in own],
                 marker_color=colour(colours[case]),
@@ -197,14 +203,14 @@ def _causes(rows: _Rows) -> Figure | None:
             margin=_MARGIN,
             barmode="stack",
             meta=list({_label(row): _key(row) for row in rows}.values()),
-            xaxis={"rangemode": "tozero", "tickformat": ",~r", "title_text": "records"},
+            xaxis={"rangemode": "tozero", "tickformat": ",d", "title_text": "runs"},
             yaxis={"visible": False, "range": [-len(labels) + 0.4, 0.6]},
             annotations=[lane_label(label, -number + 0.18) for number, label in enumerate(labels)],
         ),
     )
 
 
-def _over_time(runs: _Rows, colours: dict[str, str], what: str) -> Figure | None:
+def _over_time(runs: _Rows, colours: dict[str, Key], what: str) -> Figure | None:
     column, title, factor = {
         "availability": ("availability", "Availability", 100.0),
         "latency": ("ack_latency_p99_ms", "Ack latency p99", 1.0),
@@ -213,11 +219,11 @@ def _over_time(runs: _Rows, colours: dict[str, str], what: str) -> Figure | None
     if not shown:
         return None
     traces, keys = [], []
-    for name, role in colours.items():
+    for name, key in colours.items():
         own = [run for run in shown if _configuration(run) == name]
         if not own:
             continue
-        keys.append(Key(colour=role, text=name))
+        keys.append(key)
         crosses = ["x" if run["verdict"] == "violated" else "circle" for run in own]
         traces.append(
             go.Scatter(
@@ -228,8 +234,8 @@ def _over_time(runs: _Rows, colours: dict[str, str], what: str) -> Figure | None
                 hoverinfo="text",
                 meta=list(map(_key, own)),
                 customdata=[run["report"] for run in own],
-                line_color=colour(role),
-                marker={"color": colour(role), "size": 8, "symbol": crosses},
+                line_color=colour(key.colour, key.opacity),
+                marker={"color": colour(key.colour, key.opacity), "size": 8, "symbol": crosses},
             )
         )
     low = min(run[column] for run in shown)
@@ -281,7 +287,7 @@ def _hover(run: dict[str, Any], value: str) -> str:
     return f"{value}, {run['verdict']}\n{_label(run)}{commit}\n{run['started']} UTC"
 
 
-def _recoveries(rows: _Rows, colours: dict[str, str]) -> Figure | None:
+def _recoveries(rows: _Rows, colours: dict[str, Key]) -> Figure | None:
     if not rows:
         return None
     kinds = list(dict.fromkeys(row["fault"] for row in rows))
@@ -298,9 +304,9 @@ def _recoveries(rows: _Rows, colours: dict[str, str]) -> Figure | None:
             hoverinfo="text",
             meta=list(map(_key, own)),
             customdata=[row["report"] for row in own],
-            marker={"color": colour(role), "size": 10, "opacity": 0.75},
+            marker={"color": colour(key.colour, 0.75 * key.opacity), "size": 10},
         )
-        for name, role in colours.items()
+        for name, key in colours.items()
         if (own := [row for row in rows if _configuration(row) == name])
     ]
     shown = {_configuration(row) for row in rows}
@@ -315,37 +321,9 @@ def _recoveries(rows: _Rows, colours: dict[str, str]) -> Figure | None:
         )
         + ".",
         timed=False,
-        keys=tuple(Key(colour=colours[name], text=name) for name in colours if name in shown),
+        keys=tuple(key for name, key in colours.items() if name in shown),
         traces=traces,
         layout=_by_row(kinds, title="seconds"),
-    )
-
-
-def _duplicates(rows: _Rows) -> Figure | None:
-    if not rows or not any(row["duplicated"] for row in rows):
-        return None
-    labels, keys = list(map(_label, rows)), list(map(_key, rows))
-    texts = [
-        f"{label}: {fmt.count(row['duplicated'])} of {fmt.count(row['acked'])} acked"
-        for label, row in zip(labels, rows, strict=True)
-    ]
-    return Figure(
-        name="duplicates",
-        title="Duplicates",
-        caption="Duplicates per million acked records.",
-        spoken="; ".join(texts) + ".",
-        timed=False,
-        traces=[
-            go.Bar(
-                x=[round(row["duplicated_per_million_acked"], 2) for row in rows],
-                y=_rows_of(labels),
-                hovertext=texts,
-                width=0.25,
-                marker_color=colour("unknown"),
-                meta=keys,
-            )
-        ],
-        layout=_by_row(labels, title="duplicates per million acked records", keys=keys),
     )
 
 

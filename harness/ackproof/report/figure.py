@@ -18,7 +18,7 @@ ROW_HEIGHT = 34
 LANE_HEIGHT = 46
 MARGIN = {"l": 52, "r": 14, "t": 10, "b": 30}
 
-_BROKER_COLOURS = 8
+BROKER_COLOURS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +59,7 @@ def colour(name: str, opacity: float | None = None) -> str:
 
 def broker_colour(broker: int) -> str:
     """Return the name of a broker's colour, the same in all plots."""
-    return f"broker{(broker - 1) % _BROKER_COLOURS + 1}"
+    return f"broker{(broker - 1) % BROKER_COLOURS + 1}"
 
 
 @cache

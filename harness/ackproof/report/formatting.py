@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
@@ -71,6 +72,16 @@ def listing(items: Iterable[str]) -> str:
     return f"{', '.join(head)} and {last}" if head else last
 
 
+def seeds(of: set[int]) -> str:
+    """Format the seeds of runs: `seed 1`, `seeds 1 to 30`, `seeds 1, 3 and 7`."""
+    first, last = min(of), max(of)
+    if len(of) == 1:
+        return f"seed {first}"
+    if last - first == len(of) - 1:
+        return f"seeds {first} to {last}"
+    return f"seeds {listing(map(str, sorted(of)))}"
+
+
 def plural(number: int, noun: str, several: str = "") -> str:
     """Format a count with its noun: `1 trial`, `3 trials`; `several` is an irregular plural."""
     return f"{count(number)} {noun if number == 1 else several or f'{noun}s'}"
@@ -98,3 +109,8 @@ def about(probability: float) -> str:
 def quoted(name: str) -> str:
     """Quote the name of a configuration if it contains a comma."""
     return f"'{name}'" if "," in name else name
+
+
+def unbroken(text: str) -> str:
+    """Return the text with numbers, their units and `≤` on one line of a page."""
+    return re.sub(r"(?<=\d) (?=%|ms\b|s\b)|(?<=≤) ", "\N{NO-BREAK SPACE}", text)

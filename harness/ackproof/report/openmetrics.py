@@ -82,7 +82,9 @@ def _values(verdict: Verdict) -> Mapping[str, float | Mapping[str, float] | None
         "anomalies": _counts(verdict, wording.anomalies(verdict)),
         "lost_by_cause": lost,
         "findings": len(verdict.findings),
-        "unavailability_seconds": metrics.unavailability_s,
+        "unavailability_seconds": (
+            metrics.unavailability_s if metrics.times == "measured" else None
+        ),
         "acked_per_second": metrics.acked_per_s,
         "ack_latency_seconds": {
             quantile: getattr(latency, name) / 1000

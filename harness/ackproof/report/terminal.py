@@ -48,19 +48,23 @@ def print_comparison(
     _print_columns(console, summary)
     for line in (*comparison.notes(summary), *certainty.statistics(summary)):
         _say(console, line)
-    for verdict in verdicts:
+    shown = comparison.shown_runs(summary, list(zip(run_dirs, verdicts, strict=True)))
+    examples = [v for v, run_dir in zip(verdicts, run_dirs, strict=True) if run_dir in shown]
+    for verdict in examples:
         for line in (*wording.ended_sentences(verdict), *wording.unobserved_sentences(verdict)):
             _say(console, f"{verdict.name}: {line}", style="dim")
-    for verdict in verdicts:
+    for verdict in examples:
         for line in wording.cause_sentences(verdict):
             _say(console, f"{verdict.name}: {line}")
-    for line in agreement_sentences(verdicts):
+    agreed = agreement_sentences(verdicts)
+    for line in agreed:
         _say(console, line, style=_FINDING if line.startswith("FINDING") else "")
     for verdict, run_dir in zip(verdicts, run_dirs, strict=True):
         if verdict.verdict is not Word.HOLDS:
             became = outcome(verdict)
-            reason = f" ({verdict.reason})" if verdict.verdict is Word.INCONCLUSIVE else ""
-            line = f"{verdict.name}: {became.text}{reason}"
+            reason = verdict.reason if verdict.verdict is Word.INCONCLUSIVE else ""
+            said = f"Undecided in {verdict.name}" in "".join(agreed)  # with the reason
+            line = f"{verdict.name}: {became.text}{f' ({reason})' if reason and not said else ''}"
             _say(console, line, style=_EXPECTED[became.as_expected])
             _path(console, "", run_dir)
     _path(console, "Report: ", html)
@@ -111,10 +115,10 @@ def print_run(console: Console, verdict: Verdict, run_dir: Path) -> None:
     facts = [version, f"seed {verdict.seed}", wording.settings(verdict)]
     heading.append(f"  ({', '.join(filter(None, facts))})", style="dim")
     console.print(heading, highlight=False)
-    if verdict.verdict is Word.INCONCLUSIVE:
-        _say(console, verdict.reason)
     for line in wording.stopped_sentences(verdict):
         _say(console, line, style=_FINDING)
+    if verdict.verdict is Word.INCONCLUSIVE:
+        _say(console, verdict.reason)
     for line in wording.ended_sentences(verdict):
         _say(console, line, style=_EXPECTED["undecided"])
     _print_advice(console, [advice.of_run(verdict, overview.safer)])
@@ -213,9 +217,10 @@ def _print_faults(console: Console, faults: Sequence[FaultReport]) -> None:
 
 
 def _print_causes(console: Console, verdict: Verdict) -> None:
-    if verdict.causes:
+    lines = wording.cause_sentences(verdict)
+    if lines:
         _head(console, "Why")
-    for line in wording.cause_sentences(verdict):
+    for line in lines:
         print_item(console, " - ", line)
 
 

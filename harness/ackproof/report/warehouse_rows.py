@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from ackproof.errors import RunDirectoryError, ScenarioError, translated
 from ackproof.report.wording import outcome
-from ackproof.runs.directory import PLAN, RunRecord, read_record, read_verdict
+from ackproof.runs.directory import PLAN, TRIALS, RunRecord, read_record, read_verdict
 from ackproof.runs.verdict import SENDS, Verdict
 from ackproof.scenario import loader
 from ackproof.scenario.types import setting_text
-from ackproof.trials import TRIALS
 from ackproof_spark.warehouse.configuration import configuration_name, digest
 from ackproof_spark.warehouse.formats import Format
 from ackproof_spark.warehouse.load import JudgedRun
@@ -55,8 +54,10 @@ def _trials_of(directory: Path) -> dict[str, dict[str, Any]]:
         return {}
 
 
-def read_runs(run_dirs: Sequence[Path], *, commit: str | None = None) -> list[JudgedRun]:
-    """Return stored runs as rows of a warehouse, sorted by time.
+def read_runs(
+    run_dirs: Sequence[Path], *, commit: str | None = None, settings: bool = True
+) -> list[JudgedRun]:
+    """Return stored runs as rows of a warehouse, sorted by time; `settings` take longest to read.
 
     The default of `commit` is that of the run's record. A run is a trial if a comparison beside it
     has it. Raises RunDirectoryError for a directory that is not a finished run, is damaged, or has
@@ -82,7 +83,8 @@ def read_runs(run_dirs: Sequence[Path], *, commit: str | None = None) -> list[Ju
             )
         trial = trials.get(verdict.run_id, {"comparison": None, "trial": None})
         kept = {"commit_id": commit or record.commit or None, **trial}
-        runs.append(_judged(verdict, record, directory, kept))
+        own = _settings(directory) if settings else {}
+        runs.append(_judged(verdict, record, directory, own, kept))
     return runs
 
 
@@ -99,14 +101,17 @@ def _distinct(runs: Sequence[tuple[Verdict, Path]]) -> None:
 
 
 def _judged(
-    verdict: Verdict, record: RunRecord, directory: Path, kept: Mapping[str, Any]
+    verdict: Verdict,
+    record: RunRecord,
+    directory: Path,
+    settings: Mapping[str, str],
+    kept: Mapping[str, Any],
 ) -> JudgedRun:
     metrics = verdict.metrics
     page = (directory / REPORT).resolve()
     report = page.as_uri() if page.exists() else None
     latency = metrics.ack_latency_ms
     observed = {word: verdict.observed.get(word, 0) for word in (*SENDS, *ANOMALY_COUNTS)}
-    settings = _settings(directory)
     run = {
         "scenario": verdict.scenario,
         "configuration": configuration_name(

@@ -145,7 +145,7 @@ def facts(verdicts: Sequence[Verdict]) -> list[str]:
     return [
         f"scenario {listed(verdict.scenario for verdict in verdicts)}",
         kafka(listed(verdict.kafka_version for verdict in verdicts)),
-        f"seed {listed(str(verdict.seed) for verdict in verdicts)}",
+        fmt.seeds({verdict.seed for verdict in verdicts}),
         f"{started:%Y-%m-%d %H:%M} UTC",
     ]
 
@@ -223,7 +223,9 @@ ACKS_0 = "acks=0 waits for no ack"
 
 
 def unavailable(verdict: Verdict) -> str:
-    """Return for how long the worst partition had no acks."""
+    """Return for how long the worst partition had no acks, as far as it was measured."""
+    if verdict.metrics.times == "unknown":
+        return "not measured"
     limit = "≤ " if verdict.metrics.times == "at most" else ""
     return limit + fmt.seconds(verdict.metrics.unavailability_s)
 
@@ -255,7 +257,8 @@ def unchecked_sentences(verdict: Verdict) -> list[str]:
 
 
 def cause_sentences(verdict: Verdict) -> list[str]:
-    return [f"{cause_title(cause)}: {cause.sentence}" for cause in verdict.causes]
+    causes = [f"{cause_title(cause)}: {cause.sentence}" for cause in verdict.causes]
+    return causes + verdict.reported_errors
 
 
 def cause_title(cause: CauseReport) -> str:

@@ -63,6 +63,8 @@ MOST_BYTES = 256_000_000
 
 #: The options of a comparison or shrink, in the directory that it wrote for several runs.
 PLAN = "plan.json"
+#: Beside it: a line for each finished run.
+TRIALS = "trials.jsonl"
 
 
 #: Environment variables of GitHub, GitLab and Jenkins with the tested commit.

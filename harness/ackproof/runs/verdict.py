@@ -87,7 +87,7 @@ class FaultReport(Record):
     def of_window(cls, row: Mapping[str, Any]) -> FaultReport:
         kind = registered().get(row["fault"])
         hit = kind.hit_by_stored(row["parameters"]) if kind else None
-        fields = {key: value for key, value in row.items() if key in cls.model_fields}
+        fields = {key: row[key] for key in row if key in cls.model_fields}
         facts = json.loads(row.get("facts") or "{}")
         changed = {
             how: [
@@ -98,9 +98,8 @@ class FaultReport(Record):
             for how in ("added", "moved")
         }
         fields |= {"hit": hit, "cut": kind.size_of_stored(row["parameters"]) if kind else ""}
-        return cls.model_validate(
-            {**fields, **changed, "id": Fault.id_of_stored(row["parameters"])}
-        )
+        fields |= {"id": Fault.id_of_stored(row["parameters"])}
+        return cls.model_validate(fields | changed)
 
     def __str__(self) -> str:
         return fault_of(self.fault, self.target, self.hit)
@@ -310,8 +309,9 @@ class Verdict(Record):
     findings: list[Finding]
     #: Partitions without trace validation, with the reason.
     not_checked: list[str] = []
-    #: The causes of lost records; the cause of most records is first.
+    #: The causes of lost records, that of most records first, and sentences about reported errors.
     causes: list[CauseReport] = []
+    reported_errors: list[str] = []
     expectations: list[Expectation]
     faults: list[FaultReport]
     #: The nodes that ended by themselves, which the prediction does not include.

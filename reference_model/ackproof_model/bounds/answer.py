@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from ackproof_model.adversary.successors import lost
-from ackproof_model.bounds.losing import Minima, Minimum, Question, stored
+from ackproof_model.bounds.losing import Minima, Minimum, Question, minima
 from ackproof_model.bounds.story import replay
 from ackproof_model.configuration import Configuration, Profile, Truncation
 from ackproof_model.exposure import Budget, Exposure
@@ -54,7 +54,7 @@ def bound(configuration: Configuration, exposure: Exposure) -> Bound:
     """Return the answers for any order of the effects in `exposure` under a configuration."""
     likely, why, trace = next(_lost(configuration, exposure))
     answers = {"lost": (likely, why)}
-    answers |= {anomaly: next(_resent(configuration, exposure, anomaly)) for anomaly in _RESENDS}
+    answers |= {anomaly: resent(configuration, exposure, anomaly) for anomaly in _RESENDS}
     answers |= dict(_of_logs(configuration, exposure))
     answers["read-then-gone"] = _read_then_gone(configuration, exposure)
     if exposure.anything:
@@ -190,7 +190,7 @@ def _lost_under(question: Question, budget: Budget, *, constant: bool) -> Answer
     """`constant`: min.insync.replicas does not change; otherwise `question` has its least value."""
     if not budget.total:
         return _IMPOSSIBLE, "no broker ends, is cut off or deposed, so no log is truncated", ()
-    known = stored().get(question.key)
+    known = minima(question)
     searched = f"; every order of up to {known.searched} was searched" if known else ""
     if known and (found := known.lost_by(budget)):
         verb = "loses" if found.budget.total == 1 else "lose"
@@ -255,8 +255,13 @@ def _settled(profile: Profile) -> bool:
 _RESENDS = ("duplicated", "reordered")
 
 
+def resent(configuration: Configuration, exposure: Exposure, anomaly: str) -> Answer:
+    """Return whether a producer's repeated requests cause `duplicated` or `reordered`."""
+    return next(_resent(configuration, exposure, anomaly))
+
+
 def _resent(configuration: Configuration, exposure: Exposure, anomaly: str) -> Iterator[Answer]:
-    """Yield answers about `duplicated` or `reordered`; the first applies."""
+    """Yield answers; the first applies."""
     order = anomaly == "reordered"
     if exposure.removed:
         yield _POSSIBLE, "the brokers forget what producers wrote to a deleted topic"

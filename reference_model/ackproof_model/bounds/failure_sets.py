@@ -8,13 +8,13 @@ if searches or an argument exclude every loss. Otherwise it is undecided.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import combinations_with_replacement
 
 from ackproof_model.bounds.answer import keeps_everything
-from ackproof_model.bounds.losing import Minimum, Question, minima
+from ackproof_model.bounds.losing import Minima, Minimum, Question, minima
 from ackproof_model.configuration import Profile
 from ackproof_model.exposure import Budget
 
@@ -46,9 +46,9 @@ _UNANSWERED = "with acks=0 a send counts as acked, whether or not a broker recei
 _IN_FLIGHT = "records that were sent while no leader received them"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Exposed:
-    """One partition and its surroundings.
+    """One partition and its surroundings. Answers are stored by identity.
 
     question: the rules; `acks` is 1 for acks=0, too. acks_0: the producer does not wait for an
     answer. flushed: every record is flushed before its ack, so that only a lost disk takes it.
@@ -94,31 +94,109 @@ class FailureSets:
         )
 
 
+class _Sets:
+    """Sets of failures, the small ones first, with their budgets. Choices of them are bits.
+
+    larger: for each set those that contain it, itself included.
+    """
+
+    def __init__(self, sets: Sequence[Failures], budgets: Sequence[Budget]) -> None:
+        self.sets, self._budgets = sets, budgets
+        self._chosen: dict[object, int] = {}
+        numbers = {failures: at for at, failures in enumerate(sets)}
+        self.larger = [0] * len(sets)
+        for failures, at in numbers.items():
+            for part in _parts(failures) & numbers.keys():
+                self.larger[numbers[part]] |= 1 << at
+        self.every = (1 << len(sets)) - 1
+        self.losing_power = _bits(budget.power_losses > 0 for budget in budgets)
+
+    def having(self, *events: str) -> int:
+        """Return the sets with any of these events."""
+        return self._choice(events, lambda at: not set(events).isdisjoint(self.sets[at]))
+
+    def of_several(self) -> int:
+        return self._choice("several", lambda at: len(self.sets[at]) > 1)
+
+    def ending(self, most: int, in_rack: int) -> int:
+        """Return the sets after which more brokers have ended."""
+        return self._choice((most, in_rack), lambda at: _ends(self.sets[at], in_rack) > most)
+
+    def allowing(self, least: Budget) -> int:
+        """Return the sets whose budgets allow another one."""
+        return self._choice(least, lambda at: least.within(self._budgets[at]))
+
+    def searched(self, known: Minima) -> int:
+        """Return the sets whose budgets were searched."""
+        most = known.searched
+        found = self._choice(most, lambda at: self._budgets[at].total <= most)
+        for safe in known.safe:
+            found |= self._inside(safe)
+        return found
+
+    def _inside(self, most: Budget) -> int:
+        return self._choice((most,), lambda at: self._budgets[at].within(most))
+
+    def _choice(self, name: object, chosen: Callable[[int], bool]) -> int:
+        if name not in self._chosen:
+            self._chosen[name] = _bits(map(chosen, range(len(self.sets))))
+        return self._chosen[name]
+
+
+def _bits(chosen: Iterable[bool]) -> int:
+    return sum(1 << at for at, one in enumerate(chosen) if one)
+
+
+def _members(bits: int) -> Iterator[int]:
+    return (at for at in range(bits.bit_length()) if bits >> at & 1)
+
+
+def _ends(failures: Failures, in_rack: int) -> int:
+    return sum(one in _ENDS for one in failures) + failures.count(RACK) * in_rack
+
+
 @cache
 def failure_sets(exposed: Exposed) -> FailureSets:
     """Return the answer for all sets of up to three failures, and for the loss of all logs."""
-    losing: dict[Failures, Loss] = {}
-    safe: list[Failures] = []
-    undecided: dict[Failures, None] = {}
     logs = {one.failures: one for one in _all_logs(exposed)}
-    for failures in dict.fromkeys((*_sets_of(exposed), *logs)):
-        if not losing.keys().isdisjoint(_parts(failures)):
-            continue
-        verdict = (
-            _loss(exposed, failures)
-            or logs.get(failures)
-            or _alone(exposed, failures)
-            or _excluded(exposed, failures)
-        )
-        if isinstance(verdict, Loss):
-            losing[failures] = verdict
-        elif verdict:
-            safe.append(failures)
-        elif undecided.keys().isdisjoint(_parts(failures)):
-            undecided[failures] = None
-    return FailureSets(
-        losing=tuple(losing.values()), survived=tuple(_largest(safe)), undecided=tuple(undecided)
+    some = _with_budgets(
+        tuple(dict.fromkeys((*_sets_of(exposed), *logs))),
+        lag=exposed.question.lag,
+        in_rack=in_a_rack(exposed),
+        flushed=exposed.flushed,
     )
+    known = minima(exposed.question)
+    ways = [(one, some.allowing(one.budget)) for one in (known.losing if known else ())]
+    found = 0
+    for _, sets in ways:
+        found |= sets
+    losing: list[Loss] = []
+    covered = 0
+    for at, failures in enumerate(some.sets):
+        if covered >> at & 1:
+            continue
+        way = next((one for one, sets in ways if sets >> at & 1), None) if found >> at & 1 else None
+        loss = _loss(exposed, failures, way) or logs.get(failures) or _alone(exposed, failures)
+        if loss:
+            losing.append(loss)
+            covered |= some.larger[at]
+    searched = some.searched(known) & ~found if known else 0
+    safe = _excluded(exposed, some, searched) & ~covered
+    undecided: list[Failures] = []
+    for at in _members(some.every & ~covered & ~safe):
+        if not covered >> at & 1:
+            undecided.append(some.sets[at])
+            covered |= some.larger[at]
+    return FailureSets(
+        losing=tuple(losing),
+        survived=tuple(some.sets[at] for at in _members(safe) if some.larger[at] & safe == 1 << at),
+        undecided=tuple(undecided),
+    )
+
+
+@cache
+def _with_budgets(sets: tuple[Failures, ...], *, lag: float, in_rack: int, flushed: bool) -> _Sets:
+    return _Sets(sets, [_budget(one, lag=lag, in_rack=in_rack, flushed=flushed) for one in sets])
 
 
 @cache
@@ -133,12 +211,6 @@ def _sets(replicas: int, *, racks: bool) -> tuple[Failures, ...]:
         for number in range(1, _MOST + 1)
         for failures in combinations_with_replacement(events, number)
     )
-
-
-def _largest(safe: Collection[Failures]) -> Iterator[Failures]:
-    """Yield the sets that are in no larger one."""
-    inside = {part for failures in safe for part in _parts(failures) if part != failures}
-    return (failures for failures in safe if failures not in inside)
 
 
 def largest_sets(exposed: Exposed) -> tuple[Failures, ...]:
@@ -181,12 +253,10 @@ def in_a_rack(exposed: Exposed) -> int:
     return math.ceil(exposed.question.replicas / max(exposed.racks, 1))
 
 
-def _loss(exposed: Exposed, failures: Failures) -> Loss | None:
-    """Return the stored way in which the failures lose a record, if there is one."""
+def _loss(exposed: Exposed, failures: Failures, found: Minimum | None) -> Loss | None:
+    """Return the way in which the failures lose a record; found: the stored one."""
     if exposed.acks_0 and not {LAG, CONTROLLERS}.issuperset(failures):
         return Loss(failures=failures, reason=_UNANSWERED, at_risk=_IN_FLIGHT)
-    known = minima(exposed.question)
-    found = known.lost_by(budget(exposed, failures)) if known else None
     if found is None:
         return _among_three(exposed, failures)
     if not _realistic(failures, found):
@@ -203,23 +273,28 @@ def _alone(exposed: Exposed, failures: Failures) -> Loss | None:
     return None
 
 
-def _excluded(exposed: Exposed, failures: Failures) -> bool:
-    """Whether searches or an argument exclude that the failures lose a record."""
-    asked = budget(exposed, failures)
-    ends = sum(one in _ENDS for one in failures) + failures.count(RACK) * in_a_rack(exposed)
-    quorum = CONTROLLERS not in failures and ends <= max((exposed.combined - 1) // 2, 0)
-    if not quorum and (CONTROLLERS in failures or exposed.combined):
-        # Restarted controllers have no sessions: a broker may lead again without being fenced.
-        return bool(keeps_everything(exposed.question, asked.plus(Budget(fencings=math.inf))))
-    if DISK_REPLACED in failures and len(failures) > 1 and _forgets_eligible(exposed.question):
-        return False
-    if asked == Budget(shrinks=asked.shrinks):
-        return True  # no leader is deposed, and no log is truncated
-    known = minima(exposed.question)
-    return bool((known and known.excludes(asked)) or keeps_everything(exposed.question, asked))
+def _excluded(exposed: Exposed, some: _Sets, searched: int) -> int:
+    """Return the sets of which searches or an argument exclude that they lose a record.
+
+    searched: those whose budgets were searched without a loss.
+    """
+    question = exposed.question
+    # The argument covers any number of other perturbations.
+    argued = some.every if keeps_everything(question, Budget(power_losses=1)) else 0
+    if keeps_everything(question, Budget()):
+        argued |= some.every & ~some.losing_power
+    without_quorum = some.having(CONTROLLERS)
+    if exposed.combined:
+        without_quorum |= some.ending((exposed.combined - 1) // 2, in_a_rack(exposed))
+    forgotten = some.having(DISK_REPLACED) & some.of_several() if _forgets(question) else 0
+    # Lag alone deposes no leader, and truncates no log.
+    harmless = some.every & ~some.having(*(one for one in EVENTS if one != LAG))
+    # Restarted controllers have no sessions: a broker may lead again without being fenced.
+    with_quorum = some.every & ~without_quorum & ~forgotten
+    return without_quorum & argued | with_quorum & (harmless | searched | argued)
 
 
-def _forgets_eligible(question: Question) -> bool:
+def _forgets(question: Question) -> bool:
     """Whether a new directory empties the ELR, which the searched rules leave out."""
     return question.elr and Profile.of(question.kafka_version).directory_drops_elr
 

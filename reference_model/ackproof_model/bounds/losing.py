@@ -133,8 +133,13 @@ class Minima:
 @cache
 def stored() -> dict[str, Minima]:
     """Return the stored results by `Question.key`."""
-    results = json.loads(FILE.read_text())["results"]
-    return {key: _read(result) for key, result in results.items()}
+    return {key: _read(result) for key, result in _results().items()}
+
+
+@cache
+def _results() -> dict[str, dict[str, object]]:
+    results: dict[str, dict[str, object]] = json.loads(FILE.read_text())["results"]
+    return results
 
 
 _SAME_RULES: dict[object, Question] = {}
@@ -150,7 +155,8 @@ def representative(question: Question) -> Question:
 @cache
 def minima(question: Question) -> Minima | None:
     """Return the stored results for a question; None if it was not searched."""
-    return stored().get(question.key)
+    result = _results().get(question.key)
+    return _read(result) if result else None
 
 
 def _read(result: dict[str, object]) -> Minima:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 
-from ackproof_model.adversary.state import Budgets, State, initial
+from ackproof_model.adversary.state import AdversaryModel, Budgets, State, initial
 from ackproof_model.adversary.successors import lost, successors
 from ackproof_model.bounds.losing import Minimum, Question
 from ackproof_model.prediction.narrative import name
@@ -58,19 +58,30 @@ _AMPLE = Budgets(
 )
 
 
+_WRITES = ("write", "ack")
+
+
 @cache
 def _states(question: Question, steps: tuple[str, ...]) -> dict[State, State | None]:
     """Return the states to which these steps lead, each with the state before its last step."""
     model = question.model(budgets=_AMPLE)
     if not steps:
         return {initial(model): None}
-    step = steps[-1]
     after: dict[State, State | None] = {}
     for state in _states(question, steps[:-1]):  # several steps may have one label
-        for label, one in successors(model, state):
-            if " ".join(map(str, label)) == step:
-                after.setdefault(one, state)
+        for one in _after(model, state, steps[-1]):
+            after.setdefault(one, state)
     return after
+
+
+def _after(model: AdversaryModel, state: State, step: str) -> Iterator[State]:
+    """Yield the states after a step; writes come first, then the others by their brokers."""
+    broker, write = int(next(filter(str.isdecimal, step.split()))), step.startswith(_WRITES)
+    for (action, *numbers), after in successors(model, state):
+        if action not in _WRITES and (write or numbers[0] > broker):
+            return
+        if numbers[0] == broker and " ".join(map(str, (action, *numbers))) == step:
+            yield after
 
 
 def story(question: Question, found: Minimum, *, disks: int = 0) -> Story:

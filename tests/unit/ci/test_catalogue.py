@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import audit_cases
+import audit_stops
 import catalogue_pages as catalogue
 import catalogue_plots
 import catalogue_runs
@@ -313,6 +314,10 @@ def test_a_comparison_of_runs_is_a_table() -> None:
         "|  | alone | kill 1 | 9.0 | yes (7.1 s) | no (0.4 s) |\n"
     ) in page
     assert "| m1 | acked | 7 | 7 |\n| m2 | acked | 8 | no |" in page
+
+
+def test_stops_that_an_audit_looks_up_are_those_of_the_model():
+    assert audit_stops.FILE.read_text() == audit_stops.text(), "run ci/reference"
 
 
 def test_runs_that_an_audit_cites_are_those_that_are_stored():

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from support.forked import pytest_in
+
 SCENARIO = (Path(__file__).parents[2] / "user_project" / "orders.chaos.yaml").read_text()
 
 #: Replaces the run of a scenario by the verdict VERDICT and a line in `ran`.
@@ -52,6 +54,10 @@ pytest_plugin._run = fake
 """
 
 
+ARGUMENTS = ("--strict-markers", "-q", "-rA")
+PATHS = {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+
+
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     (tmp_path / "runs").mkdir()
@@ -64,14 +70,7 @@ def pytested(
     project: Path, *arguments: str, **environment: str
 ) -> subprocess.CompletedProcess[str]:
     """Run pytest in the project; the plugin's entry point loads it."""
-    return subprocess.run(
-        [sys.executable, "-m", "pytest", "--strict-markers", "-q", "-rA", *arguments],
-        cwd=project,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return pytest_in(project, [*ARGUMENTS, *arguments], {**os.environ, **PATHS, **environment})
 
 
 def ran(project: Path) -> list[str]:
@@ -274,5 +273,9 @@ def test_without_use_ackproof_is_not_imported(tmp_path: Path) -> None:
         "    ours = {name for name in sys.modules if name.startswith('ackproof.')}\n"
         "    assert ours == {'ackproof.pytest_plugin'}\n"
     )
-    done = pytested(tmp_path)
+    line = [sys.executable, "-m", "pytest", *ARGUMENTS]
+    environment = {**os.environ, **PATHS}
+    done = subprocess.run(
+        line, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stdout

@@ -175,10 +175,10 @@ final class ProducerLoop implements Client {
             Main.writeInForce(spec, inForce);
             if (!spec.list("may_end_with").contains(name)) {
                 throw new Failure(
-                        "producer " + number + " ended with a fatal error: " + fatal.getMessage()
-                                + " (" + name + ")",
-                        "The Java client allows no further sends after it. If it is expected, "
-                                + "list it in workload.may_stop_for.");
+                        "producer " + number + " stopped for good: " + name,
+                        "The Java client allows no further sends after this fatal error. If it is "
+                                + "expected, list it in workload.may_stop_for. It said: "
+                                + fatal.getMessage());
             }
         }
     }

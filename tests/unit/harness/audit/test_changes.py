@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from ackproof.audit.answer import Failure, Failures, Risk
-from ackproof.audit.changes import best, candidates, decided_by
+from ackproof.audit.changes import _alike, best, candidates, decided_by
 from ackproof.audit.risks import lost, told
 from ackproof.audit.setup import Setup
-from ackproof.audit.setups import setups
+from ackproof.audit.setups import ELR, setups
 from ackproof.own_config.configuration import Client, Given, OwnConfig, Topic
 
 LAG, CRASH, POWER = Failure.LAG, Failure.CRASH, Failure.POWER_LOSS
@@ -132,3 +132,20 @@ def test_the_best_changes_follow_each_other_until_none_helps() -> None:
     assert (LAG, POWER) not in failures_of(after)
     assert not list(best([after]))
     assert next(step.change for step, _ in best([setup(acks="1")])) == "all"
+
+
+@pytest.mark.parametrize(
+    ("version", "setting"),
+    [("3.9.1", "kafka.version"), ("4.0.1", ELR), ("4.10.0", ELR)],
+)
+def test_eligible_replicas_are_a_feature_of_every_version_from_4_0_on(version, setting) -> None:
+    one = setup()
+    partition = replace(one.partition, kafka_version=version, elr=False)
+    offered = {change.setting for change in candidates(replace(one, partition=partition))}
+    assert offered & {"kafka.version", ELR} == {setting}
+
+
+def test_setups_with_more_brokers_are_weighed_apart() -> None:
+    one = setup("3.9.1")
+    more = replace(one, partition=replace(one.partition, brokers=5))
+    assert len(_alike([(one, 1), (one, 1), (more, 1)])) == 2

@@ -471,15 +471,49 @@ def test_sole_replica_is_no_matter_of_acks_and_an_unknown_loss_has_no_number() -
     ((setup,),) = setups(own_config(OF_CATALOGUE[-1].values[0].scenario))
     sole = replace(setup.partition, idempotence=False, acks="1", replication_factor=1)
     alone = replace(setup, partition=replace(sole, min_insync_replicas=1))
-    assert cases.loss(alone, [Failure.POWER_LOSS]) == "B5"
+    assert cases.loss(alone, (Failure.POWER_LOSS,)) == "B5"
     clean = replace(setup.partition, unclean_leader_election=False)
-    assert cases.loss(replace(setup, partition=clean), [Failure.CRASH]) == ""
+    assert cases.loss(replace(setup, partition=clean), (Failure.CRASH,)) == ""
 
 
 def test_a_producer_that_starts_again_writes_twice_what_it_sends_again() -> None:
     when = {"application": "sends again after a start"}
     assert "client_crash" in sets(risks(), Effect.DUPLICATED, **when)
     assert not sets(risks(producer={"transactional.id": "t"}), Effect.DUPLICATED, **when)
+
+
+@pytest.mark.parametrize(
+    ("framework", "settings", "more", "changes"),
+    [
+        ("", PLAIN, {}, {"enable.idempotence=true", "transactional.id=a name"}),
+        (
+            "Kafka Connect",
+            PLAIN,
+            {"prefix": "producer."},
+            {"producer.enable.idempotence=true", "exactly.once.source.support=enabled"},
+        ),
+        ("Kafka Connect", PLAIN, {"writes": "orders"}, {"exactly.once.source.support=enabled"}),
+        ("Kafka Connect", {**PLAIN, "retries": "0"}, {"writes": "orders"}, set()),
+    ],
+)
+def test_producers_of_connect_become_exact_by_what_connect_reads(
+    framework, settings, more, changes
+):
+    values = {key: Given(one, f"default of {framework}") for key, one in settings.items()}
+    own = OwnConfig(
+        kafka=Given("3.9.1", FILE),
+        topics=(Topic(name="orders", replication_factor=Given("3", FILE)),),
+        producers=(Client(name="p", library="java", settings=values, framework=framework, **more),),
+    )
+    found = [
+        risk
+        for group in setups(own)
+        for risk in clients.risks(group[0])
+        if risk.effect is Effect.DUPLICATED
+    ]
+    assert found
+    first = {f"{one.setting}={one.change.split(',')[0]}" for r in found for one in r.decided_by[:1]}
+    assert first == changes
 
 
 @pytest.mark.parametrize(("own_minimum", "stops"), [("3", 1), ("1", 3)])

@@ -104,6 +104,7 @@ class TestChecking:
             "assigned": "violated",
         }
 
+    @pytest.mark.slow
     def test_a_table_is_printed_without_json(self, check) -> None:
         code, out, _ = check({"holds": HOLDS, "unseen": UNSEEN})
         assert code == ExitCode.INCONCLUSIVE

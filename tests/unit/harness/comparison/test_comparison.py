@@ -153,6 +153,11 @@ def test_a_long_comparison_must_be_confirmed(tmp_path: Path) -> None:
     for confirmed in (plan(budget_s=60.0), plan(trials=1)):
         assert "take up to" in require_confirmed(ACKS, confirmed, out=tmp_path, yes=False)
     assert require_confirmed(ACKS, plan(), out=tmp_path, yes=True).startswith("90 runs")
+    # One run of each cannot settle anything.
+    for trials, less in ((1, False), (30, True)):
+        several = plan().model_copy(update={"trials": trials})
+        said = require_confirmed(ACKS, several, out=tmp_path, yes=True)
+        assert ("if every pair" in said) == less
 
 
 def test_labels_contain_the_scenario_only_if_there_are_several() -> None:

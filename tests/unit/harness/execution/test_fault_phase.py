@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ackproof.execution.fault_phase import too_busy, unfinished
+from ackproof.execution.fault_phase import Load, unfinished
 from ackproof.scenario.model import Scenario
 
 
@@ -44,9 +44,15 @@ def test_a_fault_may_remain_in_force_if_a_producer_may_stop(
     assert [words for words in ("never began", "did not end") if words in str(troubles)] == named
 
 
-def test_a_machine_that_cannot_keep_up_is_reported() -> None:
-    assert too_busy(0.97, 0.02).startswith(
-        "this machine cannot keep up: processes waited for a CPU in 97% of the time. Counts"
+def test_a_machine_that_cannot_keep_up_is_reported_once() -> None:
+    load = Load(now=0, waited=0)
+    quiet = (
+        {"now": 2, "waited": 2, "late": 0.02},  # too early to tell
+        {"now": 6, "waited": 6, "late": 0.0005 - 0.02},  # a client uses all that is left
+        {"now": 12, "waited": 6, "late": 0.02},  # nobody waits for a CPU
     )
-    assert too_busy(0.97, 0.0005) == ""  # a client uses all that is left, and no other waits long
-    assert too_busy(0.3, 0.02) == ""
+    assert [load.tick(**tick) for tick in quiet] == ["", "", ""]
+    assert load.tick(now=22, waited=15.7, late=0.02).startswith(
+        "this machine cannot keep up: processes wait for a CPU in 97% of the time. Counts"
+    )
+    assert load.tick(now=32, waited=25.7, late=0.02) == ""

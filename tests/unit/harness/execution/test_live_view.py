@@ -240,6 +240,21 @@ def test_a_failed_job_is_reported_once_and_the_view_continues(job, tmp_path):
     assert "unseen" not in last
 
 
+def test_a_stopped_job_is_no_failure_and_the_view_continues(job, tmp_path):
+    output, stream = reporter()
+    with job(code=4) as running:
+        running.await_start()
+        with view_of(running, output, tmp_path) as view:
+            view.stop_job()
+            wait_for(lambda: running.over, bool, within_s=60, failure=lambda _: SparkError("?"))
+            append(ledger(tmp_path), 0, 2)
+            view.end_job({})
+    assert "ended with" not in stream.getvalue()
+    last = stream.getvalue().splitlines()[-1]
+    assert "2 acked" in last
+    assert "unseen" not in last
+
+
 def test_a_job_that_starts_late_is_shown_when_it_has_started(job, tmp_path, monkeypatch):
     monkeypatch.setattr(live_view, "_START_S", 0.1)
     output, stream = reporter()

@@ -17,7 +17,7 @@ import pytest
 from ackproof.clients.shared_page import State
 from ackproof.errors import RunDirectoryError
 from ackproof.judgement import expectations, invariants
-from ackproof.judgement.cluster_checks import ended_nodes
+from ackproof.judgement.cluster_checks import ended_nodes, reported_errors
 from ackproof.judgement.exercise import java_hash
 from ackproof.judgement.invariants import INVARIANTS, Consequence
 from ackproof.judgement.judge import with_times
@@ -1121,3 +1121,35 @@ def test_nodes_that_ended_by_themselves_are_reported_once_until_they_work_again(
             ("controller 100", 6, "old"),
         )
     ]
+
+
+@pytest.mark.parametrize(
+    ("direction", "truth"), [("response", "had carried out"), ("request", "refused")]
+)
+def test_reported_errors_have_the_anomalies_of_their_window(
+    direction: str, truth: str, tmp_path: Path
+) -> None:
+    run = build("plain", tmp_path)
+    link = {"fault": "link", "target": 1, "api": "Produce", "direction": direction}
+    error = {**link, "action": "error", "error": "NOT_LEADER_OR_FOLLOWER"}
+    parameters = (*map(json.dumps, (error, {**link, "action": "cut"})), "damaged")
+    windows = [
+        window(window=number, fault="link", parameters=text, **changes)
+        for number, (text, changes) in enumerate(
+            (*((text, {}) for text in parameters), (parameters[0], {"verified": False}))
+        )
+    ]
+    run.write("fault_windows", windows)
+    line = (
+        "Reported error: fault 1 made brokers report NOT_LEADER_OR_FOLLOWER to Produce requests "
+        f"that they {truth}. Meanwhile: "
+    )
+
+    def errors(seen: Sequence[tuple[str, int | None]], **observed: int) -> list[str]:
+        run.write("anomalies", [{"anomaly": kind, "window": number} for kind, number in seen])
+        return reported_errors(replace(run.evidence(**OBSERVED | observed), metrics=METRICS))
+
+    seen = [("duplicated", 0), ("duplicated", 0), ("lost", 0), ("duplicated", 1), ("phantom", None)]
+    assert errors(seen) == [f"{line}2 duplicated"]
+    assert errors(seen[2:]) == []
+    assert errors(seen[2:], failed=1) == [f"{line}failed sends or time without acks"]

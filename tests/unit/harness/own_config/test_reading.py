@@ -603,10 +603,15 @@ def test_producers_of_connect_own_topics_do_not_have_its_prefixed_settings() -> 
         f"{kind}.storage.topic=c-{kind}\n{kind}.storage.replication.factor=3\n"
         for kind in ("config", "offset", "status")
     )
-    for support, of_configs in (("disabled", "0"), ("enabled", "all")):
+    for support, *exact in (
+        ("disabled", "0", "0"),
+        ("preparing", "all", "0"),
+        ("enabled", "all", "all"),
+    ):
         [own] = read_texts({"connect.properties": text.format(support).encode()})
         acks = {one.writes: one.settings["acks"].value for one in own.producers}
-        assert acks == {"": "1", "c-config": of_configs, "c-offset": "0", "c-status": "0"}
+        of_configs, of_offsets = exact
+        assert acks == {"": "1", "c-config": of_configs, "c-offset": of_offsets, "c-status": "0"}
         retries = {one.writes: "retries" in one.settings for one in own.producers}
         assert [topic for topic, stated in retries.items() if stated] == ["c-status"]
 

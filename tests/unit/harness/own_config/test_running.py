@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-import pytest
+from dataclasses import replace
 
+import pytest
+from confluent_kafka.admin import ConfigSource
+
+from ackproof.audit.setups import setups
 from ackproof.errors import ClusterError, ScenarioError
 from ackproof.own_config import running
 from ackproof.own_config.configuration import FileRead, Given
 
+UNCLEAN = "unclean.leader.election.enable"
 BROKER = {"min.insync.replicas": "2", "node.id": "1"}
+DYNAMIC: dict[str, str] = {}
 TOPIC = {"retention.ms": "1000"}
 
 
@@ -24,9 +30,13 @@ class Cluster:
     def addresses(self) -> dict[int, str]:
         return {3: "c:9092", 1: "a:9092", 2: "b:9092"}
 
-    def changed_settings(self, kind: str, name: str) -> dict[str, str]:
+    def changed_settings(
+        self, kind: str, name: str, *, origin: ConfigSource | None = None
+    ) -> dict[str, str]:
         if kind == "topic":
-            return TOPIC
+            return TOPIC if origin is ConfigSource.DYNAMIC_TOPIC_CONFIG else {**TOPIC, **BROKER}
+        if origin is not None:
+            return DYNAMIC
         return {**BROKER, "min.insync.replicas": "1"} if name == "3" else BROKER
 
     def layout(self, topic: str) -> list[list[int]]:
@@ -53,6 +63,25 @@ def test_brokers_topic_and_the_smallest_number_of_replicas_are_taken() -> None:
     assert own.producers == ()
     assert own.in_force
     assert own.read == (FileRead(file="host:9092", shape="running cluster"),)
+
+
+@pytest.mark.parametrize(
+    ("roles", "dynamic", "values"),
+    [
+        ("broker", {}, {"false", "true"}),
+        ("broker", {UNCLEAN: "false"}, {"false"}),
+        ("broker,controller", {}, {"true"}),
+        ("broker,controller", {UNCLEAN: "false"}, {"false"}),
+    ],
+)
+def test_controllers_decide_about_unclean_elections(monkeypatch, roles, dynamic, values) -> None:
+    for key, value in {"process.roles": roles, UNCLEAN: "true"}.items():
+        monkeypatch.setitem(BROKER, key, value)
+    for key, value in dynamic.items():
+        monkeypatch.setitem(DYNAMIC, key, value)
+    own = running.ask("host:9092", "orders", {"security.protocol": "SSL"})
+    asked = replace(own, kafka=Given("4.3.1", "--kafka"))
+    assert {one.topic_settings[UNCLEAN] for group in setups(asked) for one in group} == values
 
 
 def test_brokers_that_differ_are_reported_and_the_worse_value_is_taken() -> None:

@@ -159,7 +159,7 @@ def test_faults_on_the_leader_of_a_partition_hit_its_leader(asked: Asked) -> Non
         fault="kill",
         effects=(Ends(),),
         targets=LEADER,
-        when=(Progress(outcome="acked", more=True),),
+        when=(Elapsed(seconds=5.0), Progress(outcome="acked", more=True)),
         or_after=5.0,
         heal_when=(LeaderChanged(),),
         heal_or_after=30.0,

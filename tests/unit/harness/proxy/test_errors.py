@@ -82,6 +82,7 @@ def test_a_refused_request_has_invalid_acks(version: int, transactional_id: byte
         ("EndTxn", 2, b"\0\0\0\5"),
         ("EndTxn", 3, b"\0" + b"\0\0\0\5"),
         ("ConsumerGroupHeartbeat", 0, b"\0" + b"\0\0\0\5"),
+        ("ShareGroupHeartbeat", 1, b"\0" + b"\0\0\0\5"),
     ],
 )
 def test_a_coordinators_answer_gets_the_error(api: str, version: int, before: bytes) -> None:

@@ -10,10 +10,11 @@ from typing import Literal
 import pytest
 from rich.console import Console
 
+from ackproof.comparison.statistics import Design, Sequential
 from ackproof.comparison.store import MEASURES
-from ackproof.comparison.summary import Spread, Summary, summary_of
+from ackproof.comparison.summary import Spread, Summary, summarise, summary_of
 from ackproof.errors import AckproofError, ScenarioError
-from ackproof.report import certainty, comparison, comparison_plots
+from ackproof.report import advice, certainty, comparison, comparison_plots
 from ackproof.report.html import plot_data, write_html
 from ackproof.report.paper import require_writable, write_paper
 from ackproof.report.terminal import print_comparison
@@ -51,6 +52,22 @@ def test_the_statistics_name_costs_and_confidence() -> None:
     assert "acks=0 and acks=1 lose alike" in said
 
 
+def test_names_with_commas_are_quoted_in_every_sentence() -> None:
+    made, name = summary(rounds=30), "acks=1, min.insync.replicas=2"
+    cells = [
+        cell.model_copy(update={"configuration": name}) if cell.configuration == RISKY else cell
+        for cell in made.cells
+    ]
+    pairs = [
+        pair.model_copy(update={end: name for end in ("a", "b") if getattr(pair, end) == RISKY})
+        for pair in made.pairs
+    ]
+    said = certainty.statistics(made.model_copy(update={"cells": cells, "pairs": pairs}))
+    named = [sentence for sentence in said if name in sentence]
+    assert len(named) >= 3
+    assert all(sentence.count(f"'{name}'") == sentence.count(name) for sentence in named)
+
+
 def test_unsettled_pairs_are_named_with_the_trials_they_need() -> None:
     result = summary(rounds=3)
     assert "is not settled: about" in " ".join(certainty.statistics(result))
@@ -69,6 +86,22 @@ def test_shared_settings_stand_once_and_differing_ones_in_columns() -> None:
     assert [each.text for each in named[0].answers] == ["acks=0", "acks=1", "acks=all"]
 
 
+@pytest.mark.parametrize(
+    ("other", "questions"),
+    [("acks=1", ["acks"]), ("brave", ["Configuration", "acks"]), ("acks=2", ["Configuration"])],
+)
+def test_names_have_a_column_if_they_say_more_than_settings(
+    other: str, questions: list[str]
+) -> None:
+    made = summary()
+    cells = [
+        cell.model_copy(update={"configuration": other}) if cell.configuration == RISKY else cell
+        for cell in made.cells
+    ]
+    columns = comparison.columns(made.model_copy(update={"cells": cells}))
+    assert [column.question for column in columns][: len(questions)] == questions
+
+
 def test_rates_are_per_send_and_per_second_of_faults() -> None:
     _, lost, kept = answers(summary(), "lost")
     assert lost.text == "100, in 12 of 12 runs"
@@ -80,12 +113,14 @@ def test_a_loss_that_the_scenario_sets_has_no_rate() -> None:
     cut = {"lost_to_cut": 100.0, "lost_per_send": None, "lost_per_fault_s": None}
     made = changed(summary(), RISKY, cut="power_loss with last: 200", **cut)
     note = answers(made, "lost")[1].note
-    assert "how many is set by the scenario (power_loss with last: 200" in note
-    assert "of sends" not in note
-    assert "per second" not in note
+    assert note == "set by the scenario; the model: possible"
+    assert (
+        "Set by the scenario: how many records power_loss with last: 200 takes, in whole batches."
+        in comparison.notes(made)
+    )
     partly = changed(summary(), RISKY, cut="power_loss with last: 200", lost_to_cut=60.0)
     note = answers(partly, "lost")[1].note
-    assert note.startswith("10 % of sends, 10.0 per second of faults, 60 more are set by")
+    assert note.startswith("10 % of sends, 10.0 per second of faults, 60 more are set by the")
 
 
 def test_refused_and_unknown_sends_have_columns_and_latency_says_of_how_many() -> None:
@@ -111,15 +146,19 @@ def test_the_time_that_every_configuration_lost_is_told_apart() -> None:
 
 
 def test_times_that_a_slow_producer_makes_unreliable_say_so() -> None:
-    slow = changed(summary(), SAFE, untimed=3)
-    assert "not reliable in 3 of 12" in answers(slow, "no acks")[2].note
-    assert "not reliable" not in answers(summary(), "no acks")[2].note
+    some = changed(summary(), SAFE, untimed=3)
+    assert "measured in 9 of 12 runs" in answers(some, "no acks")[2].note
+    assert "measured in" not in answers(summary(), "no acks")[2].note
+    slow = changed(summary(), SAFE, untimed=12, unavailability_s=None)
+    assert answers(slow, "no acks")[2] == comparison.Answer(text="-", note="not measured")
     # The advice does not quote them either.
-    for made, said in ((slow, False), (summary(), True)):
+    for made, said in ((slow, False), (some, True), (summary(), True)):
         [safe] = [cell for cell in made.cells if cell.configuration == SAFE]
-        price = comparison.price(safe, made)
+        price = advice.price(safe, made)
         assert ("no acks for" in price) == said
         assert ("was not measured" in price) != said
+    assert any(note.startswith("Not measured: ") for note in comparison.notes(slow))
+    assert not any(note.startswith("Not measured: ") for note in comparison.notes(summary()))
 
 
 def test_times_of_a_late_producer_are_upper_bounds() -> None:
@@ -134,8 +173,15 @@ def test_times_of_a_late_producer_are_upper_bounds() -> None:
     assert "faster than that or as fast" in note
     assert not any("≤" in note for note in comparison.notes(summary()))
     [safe] = [cell for cell in late.cells if cell.configuration == SAFE]
-    assert "no acks for ≤ " in comparison.price(safe, late)
-    assert "99 % of acks within ≤ " in comparison.price(safe, late)
+    assert "no acks for ≤ " in advice.price(safe, late)
+    assert "99 % of acks within ≤ " in advice.price(safe, late)
+
+
+def test_a_price_is_told_against_times_that_were_measured() -> None:
+    for late, against in ((0, "acks=1"), (12, "acks=0")):
+        made = changed(summary(), RISKY, late=late)
+        [safe] = [cell for cell in made.cells if cell.configuration == SAFE]
+        assert advice.price(safe, made).startswith(f"Its price against {against}: ")
 
 
 def test_upper_bounds_are_not_compared_with_measured_times() -> None:
@@ -150,9 +196,8 @@ def test_a_producer_that_stopped_is_in_the_table_and_not_preferred() -> None:
     made = changed(summary(), SAFE, stopped={"OUT_OF_ORDER_SEQUENCE_NUMBER": 2})
     alive, _, stopped = answers(made, "stops")
     assert (alive.text, stopped.text) == ("no", "yes, in 2 runs")
-    assert "no further sends" in stopped.note
     cells = [cell.model_copy(update={"losing": 0}) for cell in made.cells]
-    assert min(cells, key=comparison.preference).configuration == RISKY
+    assert min(cells, key=advice.preference).configuration == RISKY
 
 
 def test_dominators_are_configurations_with_equal_faults_only() -> None:
@@ -196,6 +241,77 @@ def test_the_terminal_shows_configurations_side_by_side(width: int, times: int) 
     assert stream.getvalue().count("10 % of") == 2 * times  # two configurations lost
     assert all(len(line) <= width for line in lines)
     assert lines[-1] == "Report: report.html"
+
+
+@pytest.mark.parametrize(("ended", "why"), [("interrupted", "interrupted"), ("budget", "budget")])
+def test_a_configuration_that_never_ran_is_no_alternative(ended: str, why: str) -> None:
+    made = summary()
+    none = {"trials": 0, "losing": 0, "acked": None, "sent": None, "unavailability_s": None}
+    cells = [
+        cell.model_copy(update=none) if cell.configuration == WORSE else cell for cell in made.cells
+    ]
+    made = made.model_copy(update={"cells": cells, "ended": ended})
+    assert answers(made, "as expected")[0] == comparison.Answer(text="not run")
+    [note] = [note for note in comparison.notes(made) if note.startswith("Not run, as ")]
+    assert why in note
+    assert note.endswith(": acks=0.")
+    assert advice.of_comparison(made)[0].startswith("Of those that ran, use acks=all: ")
+    assert advice.of_comparison(summary())[0].startswith("Use acks=all: ")
+
+
+def test_unreliable_times_of_a_trial_enter_no_spread() -> None:
+    plan = summary().plan.model_copy(update={"configurations": [SAFE]})
+    trials = [trial(SAFE, number, lost=0, away=3.0, p99=200) for number in (1, 2)]
+    assert trials[1].measures is not None
+    slow = trials[1].measures.model_copy(update={"times": "unknown", "unavailability_s": 60.0})
+    trials[1] = trials[1].model_copy(update={"measures": slow})
+    progress = Sequential(Design.for_trials(30), [SAFE], margin=0.2)
+    [cell] = summarise(plan, trials, progress, ended="trials").cells
+    assert cell.unavailability_s == Spread(low=3.01, median=3.01, high=3.01)
+    assert cell.untimed == 1
+
+
+def test_a_configuration_without_exact_times_is_on_no_front() -> None:
+    for late, symbol in ((0, "circle"), (12, "circle-open")):
+        _, pareto = comparison_plots.figures(changed(summary(), SAFE, late=late))
+        [trace] = pareto.traces
+        at = [text.startswith(SAFE) for text in trace.hovertext].index(True)
+        assert trace.marker.symbol[at] == symbol
+        assert ("front" in trace.hovertext[at]) == (late == 0)
+        assert "dominated" not in trace.hovertext[at]
+    unknown = changed(summary(), SAFE, ack_latency_ms={})
+    [trace] = comparison_plots.figures(unknown)[1].traces
+    assert min(trace.marker.size) == trace.marker.size[at]  # not the largest
+
+
+def test_a_finding_of_any_trial_is_on_the_page(finding, acks_all, tmp_path: Path) -> None:
+    """The page shows one run of each configuration in full; this one is not among them."""
+    path = tmp_path / "report.html"
+    verdicts = [finding.verdict, acks_all.verdict]
+    write_html(path, [acks_all.directory], title="t", summary=summary(), verdicts=verdicts)
+    page = path.read_text(encoding="utf-8")
+    assert f"Finding in {finding.verdict.name}: model and cluster disagree" in page
+
+
+def test_configurations_with_other_faults_keep_their_names_and_are_told_apart() -> None:
+    made = summary()
+    faults = {WORSE: "kill", RISKY: "none", SAFE: "kill"}
+    apart = made.model_copy(update={"plan": made.plan.model_copy(update={"faults": faults})})
+    note = "Not all had the same faults. Only those with the same are compared."
+    for shown, question, said in ((made, "acks", False), (apart, "Configuration", True)):
+        assert comparison.columns(shown)[0].question == question
+        assert (note in comparison.notes(shown)) == said
+    assert advice.of_comparison(apart)[0].startswith("Of acks=0 and acks=all, use acks=all: ")
+    faults = {WORSE: "kill", RISKY: "none", SAFE: "freeze"}
+    each = made.model_copy(update={"plan": made.plan.model_copy(update={"faults": faults})})
+    assert advice.of_comparison(each) == []
+
+
+def test_only_acks_0_has_no_latency_of_its_own() -> None:
+    for name, note in ((WORSE, "acks=0 waits for no ack"), (SAFE, "not measured")):
+        made = changed(summary(), name, ack_latency_ms={})
+        [answer] = [a for a in answers(made, "ack p50 / p99") if a.text == "-"]
+        assert answer.note == note
 
 
 def test_markup_in_the_name_of_a_configuration_is_text_in_the_plots() -> None:
@@ -280,13 +396,15 @@ def test_runs_of_the_demo_give_the_table_that_their_verdicts_support(tmp_path: P
         ("4.2 s", "of 17.0 s"),
         ("≤ 7.5 s", "of 16.7 s"),
     ]
-    assert shown["How long does an ack take?"] == [
+    assert shown["How long does an ack take (p50 / p99)?"] == [
         ("-", "acks=0 waits for no ack"),
         ("26.8 ms / 3.7 s", ""),
         ("≤ 168 ms / ≤ 6.2 s", ""),
     ]
     assert made.shared["Kafka"] == "4.4.0"
-    assert all(len(set(shown[key])) > 1 for key in ("Configuration", "enable.idempotence"))
+    # The names say nothing that the settings do not: min.insync.replicas is that of all three.
+    assert list(shown)[:2] == ["acks", "enable.idempotence"]
+    assert [text for text, _ in shown["acks"]] == ["0", "1", "all"]
 
 
 @pytest.mark.parametrize(
@@ -307,7 +425,7 @@ def test_a_scenario_of_ones_own_tells_its_cut_and_its_outage_from_the_configurat
     """Faults that begin by time: a power loss with `last: 200`, when the leader is alone."""
     made = stored_runs("decision", tmp_path)
     shown = {c.brief: [(a.text, a.note) for a in c.answers] for c in comparison.columns(made)}
-    cut = "how many is set by the scenario (power_loss with last: 200, in whole batches)"
+    cut = "set by the scenario"
     assert shown["lost"] == [
         ("201", f"{cut}; the model: possible"),
         ("9,683", "55 % of sends, 376 per second of faults; the model: possible"),

@@ -38,7 +38,7 @@ class Page(HTMLParser):
 
     def handle_starttag(self, tag, attrs):
         self.elements.append((tag, dict(attrs)))
-        if tag not in {"meta", "link", "br"}:
+        if tag not in {"meta", "link", "br", "wbr"}:
             self._stack.append(tag)
 
     def handle_endtag(self, tag):
@@ -187,6 +187,14 @@ def test_a_producer_that_stopped_for_good_is_in_the_first_lines(tmp_path, acks_1
     several = page_of(tmp_path, directory, acks_1.directory).text
     assert several.index("OUTAGE with acks=1") < several.index("Are acked records lost?")
     assert "OUTAGE" not in page_of(tmp_path, acks_1.directory).text
+
+
+def test_errors_that_a_fault_made_brokers_report_are_among_the_causes(tmp_path, acks_1, copied):
+    directory = copied(acks_1.directory)
+    changed = {"reported_errors": ["fault 1 made brokers report an error"]}
+    write_model(directory / "verdict.json", acks_1.verdict.model_copy(update=changed))
+    text = page_of(tmp_path, directory).text
+    assert text.index("Why records were lost") < text.index("fault 1 made brokers report an error.")
 
 
 def test_unchecked_partitions_are_listed_below_the_verdicts(tmp_path, acks_1):

@@ -41,8 +41,8 @@ def shown(made, **options) -> str:
 
 def test_comparison_has_one_row_for_each_question(acks_0, acks_1, acks_all):
     lines = compared(acks_0, acks_1, acks_all, width=160).splitlines()
-    rows = {line[:28].strip(): line[28:].split() for line in lines}
-    assert rows["Configuration"] == ["acks=0", "acks=1", "acks=all,", "min.insync.replicas=2"]
+    rows = {line[:40].strip(): line[40:].split() for line in lines}
+    assert rows["acks"] == ["0", "1", "all"]
     assert rows["Are acked records lost?"] == [
         *(f"{each.verdict.observed['lost']:,}" for each in (acks_0, acks_1)),
         "no",
@@ -55,7 +55,8 @@ def test_comparison_has_one_row_for_each_question(acks_0, acks_1, acks_all):
 
 def test_a_producer_that_stopped_for_good_is_in_the_first_lines(acks_1, acks_all):
     stopped = [StoppedProducer(producer=0, error="OUT_OF_ORDER_SEQUENCE_NUMBER")]
-    verdict = acks_1.verdict.model_copy(update={"stopped": stopped})
+    inconclusive = {"verdict": Word.INCONCLUSIVE, "reason": "producer 0 stopped for good: why"}
+    verdict = acks_1.verdict.model_copy(update={"stopped": stopped, **inconclusive})
     assert verdict.observed["lost"]
     made = acks_1._replace(verdict=verdict)
     outage = "OUTAGE: producer 0 stopped for good: OUT_OF_ORDER_SEQUENCE_NUMBER"
@@ -192,3 +193,5 @@ def test_causes_are_shown_for_one_run_and_in_a_comparison(explained, acks_1):
     for text in (shown(explained, width=100), compared(explained, width=100)):
         assert line in " ".join(text.split())
     assert "Why" not in shown(acks_1)
+    told = acks_1.verdict.model_copy(update={"causes": [], "reported_errors": ["fault 1 lied"]})
+    assert "Why\n - fault 1 lied" in shown(acks_1._replace(verdict=told))

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
 
 import pytest
 
 from ackproof.console import Console
 from ackproof.judgement.expectations import check_expectations
+from ackproof.report import formatting as fmt
 from ackproof.report import wording
+from ackproof.report.ci import write_junit
 from ackproof.report.console_tables import print_runs
+from ackproof.report.openmetrics import render
 from ackproof.report.wording import agreement, outcome
 from ackproof.runs.verdict import NOT_KAFKA, UNKNOWN_VERSION, Expectation, Word
 from ackproof.scenario.model import Expect
@@ -129,3 +133,38 @@ def test_the_sends_are_those_that_expect_counts(acks_1):
         "Besides, writes of the probe: 107 sent, 100 acked, 7 failed."
     ]
     assert wording.probe_sentences(acks_1.verdict) == []
+
+
+def test_times_that_a_producer_made_unreliable_are_shown_nowhere(acks_1, tmp_path):
+    """An upper bound is marked; on a chart it could not be."""
+    for times, shown, junit, metric in (
+        ("measured", "2.5 s", "unavailability_s", True),
+        ("at most", "≤ 2.5 s", "unavailability_at_most_s", False),
+        ("unknown", "not measured", None, False),
+    ):
+        metrics = acks_1.verdict.metrics.model_copy(
+            update={"times": times, "unavailability_s": 2.5}
+        )
+        made = acks_1.verdict.model_copy(update={"metrics": metrics})
+        assert wording.unavailable(made) == shown
+        write_junit(tmp_path / "junit.xml", [made])
+        text = (tmp_path / "junit.xml").read_text()
+        assert re.findall(r'name="(unavailability\w*)" value="2.5"', text) == [junit] * bool(junit)
+        assert ("ackproof_unavailability_seconds{" in render([made])) == metric
+
+
+def test_a_page_breaks_no_line_between_a_number_and_its_unit():
+    said = "≤ 30.9 s instead of 8 ms, 3.2 % of 17 sends, 4 spare ones"
+    assert fmt.unbroken(said).split(" ") == [
+        *("≤\xa030.9\xa0s", "instead", "of", "8\xa0ms,", "3.2\xa0%", "of", "17", "sends,"),
+        *("4", "spare", "ones"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("seeds", "said"),
+    [((1,), "seed 1"), ((2, 1, 3), "seeds 1 to 3"), ((1, 7, 3), "seeds 1, 3 and 7")],
+)
+def test_the_seeds_of_many_trials_are_a_range(acks_1, seeds, said):
+    verdicts = [acks_1.verdict.model_copy(update={"seed": seed}) for seed in seeds]
+    assert said in wording.facts(verdicts)

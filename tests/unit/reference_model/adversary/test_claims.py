@@ -28,11 +28,15 @@ from ackproof_model.replication.replica import (
 )
 from ackproof_model.replication.state import NOBODY, UP, Broker, Controller
 
-VERSIONS = ["0.10.2", "1.1.1", "2.6.2", "2.8.2", "3.6.2", "3.9.1", "4.0.1", "4.1.0", "4.3.1"]
+VERSIONS = ["0.10.2", "2.6.2", "3.6.2", "4.0.1", "4.3.1"]
+#: Further versions of the same sets of rules.
+ALIKE = [
+    pytest.param(each, marks=pytest.mark.slow) for each in ("1.1.1", "2.8.2", "3.9.1", "4.1.0")
+]
 ELR = ["4.1.0", "4.3.1"]
 A, B, C = 1, 2, 4
 
-every_version = pytest.mark.parametrize("version", VERSIONS)
+every_version = pytest.mark.parametrize("version", VERSIONS + ALIKE)
 
 
 def ask(version, budgets, **settings):

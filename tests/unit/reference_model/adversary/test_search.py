@@ -166,8 +166,15 @@ def test_bad_questions_are_refused(wrong, says):
     "model",
     [
         AdversaryModel(kafka_version="4.1.0", budgets=Budgets(records=2, kills=1, shrinks=1)),
-        AdversaryModel(kafka_version="3.9.1", budgets=Budgets(power_losses=1, shrinks=2)),
-        AdversaryModel(kafka_version="4.1.0", replicas=4, budgets=Budgets(kills=1, shrinks=1)),
+        *(
+            pytest.param(model, marks=pytest.mark.slow)
+            for model in (
+                AdversaryModel(kafka_version="3.9.1", budgets=Budgets(power_losses=1, shrinks=2)),
+                AdversaryModel(
+                    kafka_version="4.1.0", replicas=4, budgets=Budgets(kills=1, shrinks=1)
+                ),
+            )
+        ),
     ],
 )
 def test_a_search_goes_on_where_it_stood(tmp_path, model, workers):

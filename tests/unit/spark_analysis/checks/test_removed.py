@@ -11,8 +11,9 @@ from spark_histories import anomalies_of, parse, write_run
 
 pytestmark = pytest.mark.spark
 
+DEFAULT = Sizing()
 #: With and without the plans for few rows.
-SIZINGS = [Sizing(), Sizing(few=0)]
+SIZINGS = [DEFAULT, pytest.param(Sizing(few=0), marks=pytest.mark.slow)]
 
 #: Ten keys: the key of a send is the last digit of its sequence.
 TEN = {"t": 10}
@@ -22,7 +23,7 @@ def timed(sends: list[str]) -> list[str]:
     return [f"{line} [{at}-{at}.5]" for at, line in enumerate(sends)]
 
 
-def compared(spark, folder, sends, log, *ends, keys=None, sizing=SIZINGS[0]) -> Comparison:
+def compared(spark, folder, sends, log, *ends, keys=None, sizing=DEFAULT) -> Comparison:
     write_run(folder, {"t": parse({"sends": timed(sends), "log": log, "ends": ends})})
     return compare(spark, folder, keys=keys, count_removed=True, sizing=sizing)
 
@@ -59,7 +60,7 @@ CASES: dict[str, tuple[list[str], list[str], list[str], int | None, list[int], i
 }
 
 
-@pytest.mark.parametrize("sizing", [SIZINGS[0], pytest.param(SIZINGS[1], marks=pytest.mark.slow)])
+@pytest.mark.parametrize("sizing", SIZINGS)
 def test_removed_records_are_not_lost(spark, tmp_path, sizing):
     topics = {
         topic: parse({"sends": timed(sends), "log": log, "ends": ends})

@@ -48,8 +48,8 @@ def run(tmp_path_factory) -> tuple[Path, set]:
     "sizing",
     [
         FORCED,
-        Sizing(),
-        # golden/test_aligned.py has these with random histories of a few rows.
+        # golden/ has these with histories of a few rows.
+        pytest.param(Sizing(), marks=pytest.mark.slow),
         pytest.param(NEVER, marks=pytest.mark.slow),
         pytest.param(Sizing(from_rows=0, rows_a_slice=200_000), marks=pytest.mark.slow),
         pytest.param(Sizing(from_rows=0, few=0), marks=pytest.mark.slow),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 import command_line
 from ackproof.errors import ExitCode
 from ackproof.report import warehouse_rows
+from ackproof.scenario import loader
 from ackproof_spark.warehouse.formats import Format
 from ackproof_spark.warehouse.schemas import TABLES
 from ackproof_spark.warehouse.sql_files import ANALYSES
@@ -125,10 +127,30 @@ def test_views_and_info_and_the_page_of_a_loaded_warehouse(loaded, ackproof, tmp
 @pytest.mark.spark
 def test_a_second_load_starts_no_spark(loaded, ackproof, run_dirs, monkeypatch):
     monkeypatch.setattr(warehouse_rows, "opened", lambda *_, **__: pytest.fail("it opens Spark"))
+    monkeypatch.setattr(loader, "load", lambda *_, **__: pytest.fail("it reads a scenario"))
     into = ("--into", loaded.storage.address)
     code, said, _ = ackproof("warehouse", "load", *run_dirs.values(), *into, "--json")
     assert code == ExitCode.HOLDS
     assert {run["result"] for run in json.loads(said)["runs"]} == {"already there"}
+
+
+@pytest.mark.parametrize("template", ["github", "gitlab", "jenkins"])
+@pytest.mark.parametrize(
+    ("files", "options"), [("", ""), ("kafka", "--config kafka"), ("a b", "--config a --config b")]
+)
+def test_ci_runs_the_scenario_with_the_users_files(ackproof, template, files, options):
+    [line] = [
+        line for line in ackproof("templates", template)[1].splitlines() if "run chaos" in line
+    ]
+    command = line[line.index("chaos") :].rstrip("'")
+    done = subprocess.run(
+        ["sh", "-c", f"echo {command}"],
+        env={"FILES": files, "ACKPROOF_FILES": files},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == ["chaos/smoke.yaml", *options.split()]
 
 
 def test_queries_and_templates_are_printed_and_copied(ackproof, tmp_path):

@@ -156,8 +156,9 @@ def check(answers: dict[str, list[dict[str, Any]]], run_dirs: dict[str, Path]) -
 
 
 def test_loss_rates_count_runs_and_the_records_of_losing_runs(spark):
-    runs = [(12, 1000), (40, 1100), (0, 900)]
-    rows = [("s", "c", "4.4.0", "holds", acked, lost, acked) for lost, acked in runs]
+    runs = [("holds", 12, 1000), ("inconclusive", 40, 1100), ("holds", 0, 900)]
+    runs.append(("inconclusive", 0, 700))
+    rows = [("s", "c", "4.4.0", word, acked, lost, acked) for word, lost, acked in runs]
     columns = "scenario string, configuration string, kafka_version string, verdict string, "
     frame = spark.createDataFrame(rows, columns + "sent bigint, lost bigint, acked bigint")
     frame.createOrReplaceTempView("runs")
@@ -166,6 +167,9 @@ def test_loss_rates_count_runs_and_the_records_of_losing_runs(spark):
     interval = (rates["runs_with_loss_share_low"], rates["runs_with_loss_share_high"])
     assert interval == pytest.approx((expected.low, expected.high))
     assert (rates["lost"], rates["lost_median"]) == (52, 26)
+    spark.sql("SELECT * FROM runs WHERE lost = 0").createOrReplaceTempView("runs")
+    [none] = spark.sql(view("loss_rates")).collect()
+    assert none["runs_with_loss_share_low"] == 0
     assert (rates["lost_least"], rates["lost_most"]) == (12, 40)
 
 

@@ -1,7 +1,6 @@
 -- Which configurations write records more than once?
 SELECT
   scenario, configuration, kafka_version,
-  runs, runs_with_duplicates, acked, duplicated,
-  round(duplicated_per_million_acked, 1) AS duplicated_per_million_acked
+  runs, runs_with_duplicates, acked, duplicated, duplicated_most
 FROM {schema}duplicates
-ORDER BY duplicated_per_million_acked DESC, scenario, configuration, kafka_version;
+ORDER BY duplicated_most DESC, scenario, configuration, kafka_version;
