@@ -303,7 +303,7 @@ class _Search:
             standing = stepping.standing(stepping.cluster(after))
             known = self._ends[cluster] = standing, after.run
             ongoing = after.run.phase < after.run.injected
-            if not ongoing and not stepping.moving(cluster):
+            if not ongoing and not stepping.steps_of(cluster).prompt:
                 self._note(index)
         standing, run = known
         if run.phase < run.injected:
@@ -385,7 +385,7 @@ class _Search:
         key = pending.fault, pending.heals, why, cluster
         fired = self._fired.get(key)
         if fired is None:
-            if why != "time" or not stepping.moving(cluster):
+            if why != "time" or not stepping.steps_of(cluster).prompt:
                 self._note(index)
             state = self._exploration.state(index)
             fired = self._fired[key] = [
@@ -414,7 +414,7 @@ class _Search:
             if cluster not in overdue:
                 overdue[cluster] = any(
                     self._model.must_have_fired(timer, pending.reference, seconds)
-                    for timer in stepping.timers(cluster)
+                    for timer in stepping.steps_of(cluster).timers
                 )
             return not overdue[cluster] and (
                 index not in learned or all(map(in_time, learned[index]))
@@ -448,7 +448,8 @@ class _Search:
                     self._note(index)
                 continue
             exploration.final += 1
-            if not exploration.stepping.moving(exploration.stepping.pairs[index][0]):
+            cluster, _ = exploration.stepping.pairs[index]
+            if not exploration.stepping.steps_of(cluster).prompt:
                 self._note(index)
             exploration.at_risk.update(model.phases[record] for record in lost(model, state))
             for name in anomalies(model, state):

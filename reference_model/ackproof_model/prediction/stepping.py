@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from operator import itemgetter
 
-from ackproof_model.effects import Configures
-from ackproof_model.replication.model import REQUEST_TIMEOUT_S, Model
+from ackproof_model.replication.model import Model
 from ackproof_model.replication.producer import disconnect, step_down
 from ackproof_model.replication.reading import readable_records, unremovable, with_reads
 from ackproof_model.replication.reduction import (
@@ -80,12 +79,13 @@ class _Numbers(dict[int, int]):
 
 
 @dataclass(frozen=True, slots=True)
-class _Steps:
+class Steps:
     """The steps from a cluster.
 
-    moves, timers: those of brokers and controllers, and the timers that they wait for. prompt:
-    whether some of them are prompt. sends: those of the producer, by clients. requests: those of
-    the requests at each broker, by clients. Clusters that are alike to the rules share the latter.
+    moves, timers: those of brokers and controllers, and the timers that they wait for (requests
+    need not time out, see `Model.must_have_fired`). prompt: whether some of them are prompt. sends:
+    those of the producer, by clients. requests: those of the requests at each broker, by clients.
+    Clusters that are alike to the rules share the latter.
     """
 
     moves: list[_Move]
@@ -93,6 +93,9 @@ class _Steps:
     prompt: bool
     sends: dict[int, list[tuple[Label, int]]]
     requests: list[dict[int, list[_Request]]]
+
+
+_NO_STEPS = Steps(moves=[], timers=[], prompt=False, sends={}, requests=[])
 
 
 @dataclass(slots=True)
@@ -117,7 +120,7 @@ class _Cluster:
     own: dict[int, int]
     reduced: _Numbers
     standing: _Numbers
-    steps: _Steps | None = None
+    steps: Steps | None = None
     reading: tuple[int, int, int] | None = None
     # By brokers with requests that wait: see `ends_small`.
     small: dict[int, bool | None] = field(default_factory=dict)
@@ -138,24 +141,12 @@ class Stepping:
         self._client_numbers: dict[Client, int] = {}
         self._busy: list[tuple[int, int]] = []  # of clients: brokers that requests fly to, wait at
         self._surroundings: dict[object, int] = {}
-        # By what they read, then by clients.
         self._sends: dict[tuple[int, int], dict[int, list[tuple[Label, int]]]] = {}
         self._requests: dict[tuple[int, Broker, int], dict[int, list[_Request]]] = {}
         self._read: dict[tuple[int, tuple[int, int, int]], int] = {}
         self._without_past: dict[tuple[int, int], int] = {}
         self._disconnected: dict[tuple[int, int, frozenset[int] | None], int] = {}
         self._settled: dict[tuple[tuple[int, ...], int], tuple[int, tuple[int, ...]]] = {}
-        configuration = model.configuration
-        self._gives_up = (
-            model.limited_retries
-            or configuration.delivery_timeout_s <= REQUEST_TIMEOUT_S
-            or model.policy.min_isr > model.replicas
-            or any(
-                isinstance(effect, Configures)
-                for fault in model.schedule
-                for effect in fault.effects
-            )
-        )
 
     def state(self, number: int) -> State:
         return self._state(self.pairs[number])
@@ -174,24 +165,12 @@ class Stepping:
             self.pairs.append((cluster, client))
         return known
 
-    def moving(self, cluster: int) -> bool:
-        """Whether brokers or controllers take prompt steps in a cluster."""
-        steps = self._clusters[cluster].steps
-        return steps is not None and steps.prompt
-
-    def timers(self, cluster: int) -> list[Timer]:
-        """Return the timers that brokers and controllers wait for in a cluster.
-
-        Those of requests are left out: they need not fire (`Model.must_have_fired`).
-        """
-        steps = self._clusters[cluster].steps
-        return [] if steps is None else steps.timers
+    def steps_of(self, cluster: int) -> Steps:
+        """Return the steps from a cluster; none if they were never needed."""
+        return self._clusters[cluster].steps or _NO_STEPS
 
     def standing(self, cluster: int) -> Mapping[int, int]:
-        """Return the reduced states of a cluster whose consumers have not read since the last step.
-
-        They are given by the number of the clients.
-        """
+        """Return, by clients, a cluster's reduced states if consumers have not read in between."""
         return self._clusters[cluster].standing
 
     def pair(self, state: State) -> Pair:
@@ -278,7 +257,7 @@ class Stepping:
         self.taken.update(label[0] for label, _, _ in steps)
         return [(label, self._client(after.client)) for label, after, _ in steps]
 
-    def _steps(self, pair: Pair) -> _Steps:
+    def _steps(self, pair: Pair) -> Steps:
         state, cluster = self._state(pair), self._clusters[pair[0]]
         moves: list[_Move] = []
         kinds: set[str] = set()
@@ -291,14 +270,13 @@ class Stepping:
                 kinds.add(label[0])
         self.taken |= kinds
         leader = state.controller.leader
-        reachable = leader != NOBODY and state.brokers[leader].alive
-        producer = (state.run.phase, leader if reachable else NOBODY)
+        gone = leader == NOBODY or not state.brokers[leader].alive
         around = self._around(state, cluster.stored)
-        return _Steps(
+        return Steps(
             moves=moves,
             timers=[timer for _, _, _, timer in moves if timer is not None],
             prompt=not kinds.isdisjoint(PROMPT),
-            sends=self._sends.setdefault(producer, {}),
+            sends=self._sends.setdefault((state.run.phase, NOBODY if gone else leader), {}),
             requests=[
                 self._requests.setdefault((number, broker, around), {})
                 for number, broker in enumerate(state.brokers)
@@ -306,17 +284,12 @@ class Stepping:
         )
 
     def _around(self, state: State, stored: frozenset[int] | None) -> int:
-        """Return a number for what `transitions.requests` reads besides the broker and clients.
-
-        The other brokers, which only an ack of acks=all waits for; the schedule, for the timer of
-        requests; the harm.
-        """
+        """Return a number for what `transitions.requests` reads besides its broker and clients."""
         others: tuple[tuple[bool, int], ...] = ()
-        if self._model.acks == "all":
+        if self._model.acks == "all":  # only its acks wait for other brokers
             others = tuple((broker.alive, broker.epoch) for broker in state.brokers)
-        faults = in_force(state)
-        fires = self._model.may_have_fired(("request", faults), state)
-        key = (others, faults, fires, state.harm, stored)
+        timer = ("request", in_force(state))
+        key = others, timer, self._model.may_have_fired(timer, state), state.harm, stored
         return self._surroundings.setdefault(key, len(self._surroundings))
 
     def _reduced(self, number: int, client: int) -> int:
@@ -411,16 +384,15 @@ class Stepping:
             old = old_leaders(state)
             if not (old and old >> max(0, brokers[leader].leader) & 1):
                 log = brokers[leader].log
-        logged: set[int] = set()
-        if old or self._gives_up:
-            logged = {record_of(one) for broker in brokers for one in broker.log}
+        read = brokers if old or model.gives_up else ()
+        logged = {record_of(one) for broker in read for one in broker.log}
         number = len(self._clusters)
         return _Cluster(
             parts=parts,
             waits=awaits_heals_only(model, state),
             leaders=old,
             log=log,
-            stored=frozenset(logged) if self._gives_up else None,
+            stored=frozenset(logged) if model.gives_up else None,
             in_logs=itemgetter(*sorted(logged)) if old and logged else None,
             own={},
             reduced=_Numbers(number, self._reduced),
