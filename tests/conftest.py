@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
@@ -31,6 +32,10 @@ LONG = {
     *("test_reuse", "test_inconclusive", "test_pytest_plugin", "test_release"),
     *("test_documentation", "test_consumer_conformance", "test_producer_process"),
 }
+
+
+#: Thousands of collected tests are long-lived objects, which each collection of garbage visits.
+gc.set_threshold(100_000, 50, 1000)
 
 
 def pytest_configure() -> None:

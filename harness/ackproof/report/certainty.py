@@ -50,7 +50,8 @@ def _costs(summary: Summary) -> list[str]:
             if shift.p_value <= summary.alpha
         ]
         if costs:
-            sentences.append(f"{pair.b} against {pair.a}: {fmt.listing(costs)}.")
+            a, b = fmt.quoted(pair.a), fmt.quoted(pair.b)
+            sentences.append(f"{b} against {a}: {fmt.listing(costs)}.")
     return sentences
 
 
@@ -72,7 +73,7 @@ def _settled(summary: Summary) -> list[str]:
             more, less = by_loss(pair, summary)
             worse.setdefault(more, []).append(less)
     sentences = [
-        f"{more} loses more often than {fmt.listing(map(fmt.quoted, less))}."
+        f"{fmt.quoted(more)} loses more often than {fmt.listing(map(fmt.quoted, less))}."
         for more, less in worse.items()
     ]
     sentences += [pair_sentence(pair, summary) for pair in summary.pairs if pair.settled == "alike"]
@@ -95,21 +96,22 @@ def by_loss(pair: Pair, summary: Summary) -> tuple[str, str]:
 
 def pair_sentence(pair: Pair, summary: Summary) -> str:
     """Return which of a pair loses more often, or how many more trials would settle it."""
+    a, b = fmt.quoted(pair.a), fmt.quoted(pair.b)
     if pair.settled == "different":
-        more, less = by_loss(pair, summary)
+        more, less = map(fmt.quoted, by_loss(pair, summary))
         return f"{more} loses more often than {less} (p = {pair.p_value:.2g}, corrected)."
     if pair.settled == "alike":
         return (
-            f"{pair.a} and {pair.b} lose alike: their loss probabilities differ by less than "
+            f"{a} and {b} lose alike: their loss probabilities differ by less than "
             f"{percent(summary.plan.margin)}."
         )
     if pair.more_trials is None:
         return (
-            f"Whether {pair.a} and {pair.b} differ is not settled, and no reasonable number of "
+            f"Whether {a} and {b} differ is not settled, and no reasonable number of "
             "trials would settle it."
         )
     return (
-        f"Whether {pair.a} and {pair.b} differ is not settled: about "
+        f"Whether {a} and {b} differ is not settled: about "
         f"{fmt.plural(pair.more_trials, 'more trial')} of each would settle it."
     )
 

@@ -63,6 +63,7 @@ def _pareto(cells: Sequence[Cell], summary: Summary) -> Figure:
     compared = [cell for cell in cells if is_measured(cell)]
     front = {cell.configuration for cell in compared if not dominators(cell, summary)}
     placed = [cell for cell in cells if cell.unavailability_s]
+    most = max((unavailable_s(cell) for cell in placed), default=1.0) or 1
     slowest = max(map(_known, placed), default=0.0) or 1.0
     texts = [
         f"{cell.configuration}: {percent(loss_rate(cell))} of trials lose, unavailable for "
@@ -80,7 +81,9 @@ def _pareto(cells: Sequence[Cell], summary: Summary) -> Figure:
             cell.configuration if len(placed) <= _LABELLED or cell.configuration in front else ""
             for cell in placed
         ],
-        textposition="top center",
+        textposition=[
+            "top right" if unavailable_s(cell) < 0.15 * most else "top center" for cell in placed
+        ],
         cliponaxis=False,
         hovertext=texts,
         hoverinfo="text",
@@ -93,7 +96,6 @@ def _pareto(cells: Sequence[Cell], summary: Summary) -> Figure:
             "opacity": 0.75,
         },
     )
-    most = max((unavailable_s(cell) for cell in placed), default=1.0) or 1
     return Figure(
         name="pareto",
         title="Durability, availability and latency",
@@ -108,7 +110,7 @@ def _pareto(cells: Sequence[Cell], summary: Summary) -> Figure:
             margin={**_MARGIN, "t": 36},
             xaxis={
                 "ticksuffix": " s",
-                "range": [-0.15 * most, 1.2 * most],
+                "range": [-0.04 * most, 1.2 * most],
                 "title_text": "unavailable, worst partition",
             },
             yaxis={"ticksuffix": " %", "range": [-8, 112], "title_text": "trials that lose"},

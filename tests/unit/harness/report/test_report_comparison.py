@@ -52,6 +52,22 @@ def test_the_statistics_name_costs_and_confidence() -> None:
     assert "acks=0 and acks=1 lose alike" in said
 
 
+def test_names_with_commas_are_quoted_in_every_sentence() -> None:
+    made, name = summary(rounds=30), "acks=1, min.insync.replicas=2"
+    cells = [
+        cell.model_copy(update={"configuration": name}) if cell.configuration == RISKY else cell
+        for cell in made.cells
+    ]
+    pairs = [
+        pair.model_copy(update={end: name for end in ("a", "b") if getattr(pair, end) == RISKY})
+        for pair in made.pairs
+    ]
+    said = certainty.statistics(made.model_copy(update={"cells": cells, "pairs": pairs}))
+    named = [sentence for sentence in said if name in sentence]
+    assert len(named) >= 3
+    assert all(sentence.count(f"'{name}'") == sentence.count(name) for sentence in named)
+
+
 def test_unsettled_pairs_are_named_with_the_trials_they_need() -> None:
     result = summary(rounds=3)
     assert "is not settled: about" in " ".join(certainty.statistics(result))
