@@ -9,6 +9,7 @@ from functools import cache, partial
 
 from ackproof.audit.answer import NOT_STATED, Decision, Failures
 from ackproof.audit.producers import ACKS
+from ackproof.audit.risk import decision
 from ackproof.audit.risks import exposed, found_sets, question_of
 from ackproof.audit.setup import Setup
 from ackproof.audit.setups import ELR, KAFKA, MINIMUM, MODE, REPLICAS, UNCLEAN
@@ -195,12 +196,12 @@ def _decision(setup: Setup, change: Change, other: Change | None = None) -> Deci
     """Return the decision for a change; a change that needs another one names it."""
     given = setup.settings.get(change.setting) or _present(setup, change.setting)
     together = f"only together with {other.setting}={other.value}" if other else ""
-    return Decision(
-        setting=change.setting,
-        value=given.value,
-        source=given.source or NOT_STATED,
-        change=change.value,
-        cost="; ".join(filter(None, (change.cost, together))),
+    return decision(
+        change.setting,
+        replace(given, source=given.source or NOT_STATED),
+        change.value,
+        "; ".join(filter(None, (change.cost, together))),
+        of=setup.producer if change.setting == ACKS else None,
     )
 
 
@@ -235,10 +236,10 @@ def best(setups: Sequence[Setup], *, most: int = 3) -> Iterator[tuple[Decision, 
             return
         for change in plans[chosen[2]][0]:
             of = (one for one in reversed(now) if change.name in {c.name for c in candidates(one)})
-            decision = _decision(next(of, now[-1]), change)
+            proposed = _decision(next(of, now[-1]), change)
             now = tuple(change.applied(one) for one in now)
             most -= 1
-            yield decision, now
+            yield proposed, now
 
 
 #: A setup for all those that lose alike before and after a change, and their number.

@@ -89,13 +89,14 @@ def _remedies(setup: Setup, effect: Effect) -> Iterator[Decision]:
     elif partition.profile.transactions:
         given = of_producer(setup, _IDEMPOTENCE, "false")
         cost = "needs acks=all: a send waits for the in-sync replicas"
-        name = f"{producer.prefix if producer else ''}{_IDEMPOTENCE}"
-        yield decision(name, given, "true", "" if partition.acks == "all" else cost)
+        cost = "" if partition.acks == "all" else cost
+        yield decision(_IDEMPOTENCE, given, "true", cost, of=producer)
     if effect is Effect.REORDERED:
         yield _one_in_flight(setup)
     else:
         given = of_producer(setup, _RETRIES, partition.retries)
-        yield decision(_RETRIES, given, 0, "each failed send is left to the application")
+        cost = "each failed send is left to the application"
+        yield decision(_RETRIES, given, 0, cost, of=producer)
 
 
 def _of_connect_itself(producer: Client) -> bool:
@@ -123,7 +124,7 @@ def _exactly_once(producer: Client) -> Iterator[Decision]:
 def _one_in_flight(setup: Setup) -> Decision:
     given = of_producer(setup, _IN_FLIGHT, setup.partition.max_in_flight)
     cost = "less throughput: each request waits for the response to the one before"
-    return decision(_IN_FLIGHT, given, 1, cost)
+    return decision(_IN_FLIGHT, given, 1, cost, of=setup.producer)
 
 
 def _of_late_ends(setup: Setup) -> Iterator[Risk]:
@@ -192,7 +193,7 @@ def _of_crashes(setup: Setup) -> Iterator[Risk]:
             decided_by=[*_transactions(setup, producer)],
         )
         return
-    levels = {of_consumer(setup, one, _ISOLATION) for one in setup.consumers}
+    levels = {of_consumer(setup, one, _ISOLATION): one for one in setup.consumers}
     if not levels or any(one.value == _COMMITTED for one in levels):
         limit = of_producer(setup, "transaction.timeout.ms", 60_000)
         yield risk(
@@ -205,10 +206,16 @@ def _of_crashes(setup: Setup) -> Iterator[Risk]:
             at_risk="nothing that was acked",
             trace=[begun, "Its transaction is open; the last stable offset does not advance."],
             decided_by=[
-                decision("transaction.timeout.ms", limit, 10_000, "longer transactions are aborted")
+                decision(
+                    "transaction.timeout.ms",
+                    limit,
+                    10_000,
+                    "longer transactions are aborted",
+                    of=producer,
+                )
             ],
         )
-    for given in sorted(levels, key=lambda one: one.source):
+    for given, consumer in sorted(levels.items(), key=lambda one: one[0].source):
         if given.value != _COMMITTED:
             yield risk(
                 setup,
@@ -223,7 +230,11 @@ def _of_crashes(setup: Setup) -> Iterator[Risk]:
                 ],
                 decided_by=[
                     decision(
-                        _ISOLATION, given, _COMMITTED, "records are read after their transaction"
+                        _ISOLATION,
+                        given,
+                        _COMMITTED,
+                        "records are read after their transaction",
+                        of=consumer,
                     )
                 ],
             )
@@ -238,6 +249,7 @@ def _transactions(setup: Setup, producer: Client) -> Iterator[Decision]:
             of_producer(setup, _TRANSACTIONAL, ""),
             "a name, with the position of the input in each transaction",
             "transactions, and consumers with isolation.level=read_committed",
+            of=producer,
         )
 
 
@@ -271,6 +283,7 @@ def _of_new_epochs(setup: Setup) -> Iterator[Risk]:
                 timeout,
                 "longer than an outage",
                 "a failed send is reported later",
+                of=producer,
             )
         ],
     )

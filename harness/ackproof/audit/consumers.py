@@ -153,7 +153,7 @@ def _commit_remedies(consumer: Client, effect: Effect, auto: Given) -> Iterator[
         return
     repeats = "records are processed again after a failure"
     code = "" if commits_itself(consumer) else "the application commits after processing; "
-    yield decision(_AUTO, auto, "false", f"{code}{repeats}")
+    yield decision(_AUTO, auto, "false", f"{code}{repeats}", of=consumer)
     if consumer.library == "librdkafka":
         given = consumer.settings.get("enable.auto.offset.store")
         yield decision(
@@ -161,6 +161,7 @@ def _commit_remedies(consumer: Client, effect: Effect, auto: Given) -> Iterator[
             given or Given("true", "default of librdkafka"),
             "false",
             f"the application stores offsets after processing; {repeats}",
+            of=consumer,
         )
 
 
@@ -187,6 +188,7 @@ def _of_added_partitions(setup: Setup, consumer: Client) -> Iterator[Risk]:
                 reset,
                 "earliest",
                 "a group without offsets begins at the first record, and repeats what is retained",
+                of=consumer,
             )
         ],
     )

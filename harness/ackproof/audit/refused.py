@@ -75,7 +75,7 @@ def _of_producer(setup: Setup, producer: Client) -> Iterator[_Refusal]:
     try:
         value = parse_acks(acks.value.strip().lower())
     except ValueError as error:
-        yield f"{who(producer)} refuses this: {error}", decision(_ACKS, acks, "all")
+        yield f"{who(producer)} refuses this: {error}", decision(_ACKS, acks, "all", of=producer)
         return
     idempotence = stated(settings, _IDEMPOTENCE)
     transactional = settings.get(_TRANSACTIONAL)
@@ -83,7 +83,7 @@ def _of_producer(setup: Setup, producer: Client) -> Iterator[_Refusal]:
     if transactional is not None and off and idempotence is not None:
         yield (
             f"{who(producer)} refuses {_TRANSACTIONAL} with {_IDEMPOTENCE}=false",
-            decision(_IDEMPOTENCE, idempotence, "true"),
+            decision(_IDEMPOTENCE, idempotence, "true", of=producer),
         )
     elif transactional is not None or (idempotence is not None and not off):
         yield from _conflicts(setup, producer, acks=value)
@@ -113,7 +113,7 @@ def _conflicts(setup: Setup, producer: Client, *, acks: str) -> Iterator[_Refusa
             given = stated(producer.settings, name) or Given(str(values[field]), "")
             yield (
                 f"{who(producer)} refuses {name}={given.value} with {why}",
-                decision(name, given, wanted[field]),
+                decision(name, given, wanted[field], of=producer),
             )
 
 
@@ -131,7 +131,7 @@ def _timeouts(setup: Setup) -> Iterator[_Refusal]:
         yield (
             f"the Java client refuses delivery.timeout.ms={given.value}: it must be at least "
             f"linger.ms + request.timeout.ms, {least}",
-            decision("delivery.timeout.ms", given, least),
+            decision("delivery.timeout.ms", given, least, of=setup.producer),
         )
 
 

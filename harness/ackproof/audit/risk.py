@@ -8,7 +8,7 @@ from ackproof.audit import cases
 from ackproof.audit.answer import Decision, Effect, Failure, Failures, Risk
 from ackproof.audit.setup import Setup
 from ackproof.audit.words import covers
-from ackproof.own_config.configuration import Given
+from ackproof.own_config.configuration import Client, Given
 
 
 def risk(
@@ -39,9 +39,16 @@ def risk(
     )
 
 
-def decision(setting: str, given: Given, change: object, cost: str = "") -> Decision:
+def decision(
+    setting: str, given: Given, change: object, cost: str = "", *, of: Client | None = None
+) -> Decision:
+    """Return a proposal. of: the client whose setting it is, which its file may prefix."""
     return Decision(
-        setting=setting, value=given.value, source=given.source, change=str(change), cost=cost
+        setting=f"{of.prefix if of else ''}{setting}",
+        value=given.value,
+        source=given.source,
+        change=str(change),
+        cost=cost,
     )
 
 

@@ -54,13 +54,13 @@ def clients(
     library: str = "java",
     defaults: Mapping[str, str] | None = None,
     origin: str = "",
-    prefix: str = "",
+    prefixes: Mapping[tuple[str, str], str] | None = None,
     topics: Iterable[Topic] = (),
 ) -> Part:
     """Return the clients of a file, each without settings that only the other kind has.
 
-    defaults: of the framework's producers, from `origin`. prefix: of producers' settings in the
-    file.
+    defaults: of the framework's producers, from `origin`. prefixes: of the settings' names in the
+    file, for each channel.
     """
     made: dict[str, list[Client]] = {"producer": [], "consumer": []}
     for (kind, name), pairs in channels.items():
@@ -75,7 +75,7 @@ def clients(
                 library=library,
                 settings={**added, **settings},
                 framework=framework,
-                prefix=prefix if produces else "",
+                prefix=(prefixes or {}).get((kind, name), ""),
             )
         )
     return Part(
@@ -110,7 +110,12 @@ def prefixed(source: Source, pairs: Mapping[str, Text]) -> Part | None:
     if any(key.startswith("ksql.") for key in pairs):
         return streams(source, {**pairs, **under(pairs, "ksql."), **under(pairs, "ksql.streams.")})
     if server := under(pairs, "debezium.sink.kafka.producer."):
-        return clients(source, {("producer", ""): server}, shape="Debezium Server")
+        return clients(
+            source,
+            {("producer", ""): server},
+            shape="Debezium Server",
+            prefixes={("producer", ""): "debezium.sink.kafka.producer."},
+        )
     produced = under(pairs, "producer.")
     consumed = under(pairs, "consumer.")
     worker = any(map(_WORKER.fullmatch, pairs))
@@ -130,7 +135,7 @@ def prefixed(source: Source, pairs: Mapping[str, Text]) -> Part | None:
         framework="Kafka Connect" if worker else "",
         defaults=(CONNECT | _TRANSACTIONAL if exactly_once else CONNECT) if worker else {},
         origin=_ORIGIN,
-        prefix="producer.",
+        prefixes=_PREFIXES,
         topics=internal.values(),
     )
     producers = (*part.producers, *_writers(source, pairs, internal))
@@ -144,6 +149,7 @@ def _support(source: Source, pairs: Mapping[str, Text]) -> Given | None:
 
 
 _ORIGIN = "default of Kafka Connect"
+_PREFIXES = {("producer", ""): "producer.", ("consumer", ""): "consumer."}
 #: The topics that Connect and MirrorMaker 2 create for themselves.
 _INTERNAL = re.compile(
     r"(?P<prefix>(?P<kind>config|offset|status)\.storage|checkpoints\.topic|heartbeats\.topic"
@@ -251,6 +257,7 @@ def streams(source: Source, pairs: Mapping[str, Text], shape: str = "Kafka Strea
         framework="Kafka Streams",
         defaults=added,
         origin=origin,
+        prefixes=_PREFIXES,
         topics=[topic] if "replication.factor" in pairs else [],
     )
     [consumer] = part.consumers
@@ -260,19 +267,19 @@ def streams(source: Source, pairs: Mapping[str, Text], shape: str = "Kafka Strea
 
 def _connector(source: Source, pairs: Mapping[str, Text]) -> Part:
     """Read a connector, as far as it replaces settings of its worker's clients."""
-    own = {kind: under(pairs, f"{kind}.override.") for kind in ("producer", "consumer")}
-    if not any(own.values()):
+    prefixes = {(kind, ""): f"{kind}.override." for kind in ("producer", "consumer")}
+    channels = {of: own for of, prefix in prefixes.items() if (own := under(pairs, prefix))}
+    if not channels:
         raise RefusalError(
             f"{UNKNOWN}: a connector, which has no settings of brokers, topics or clients "
             "(producer.override.…): name the properties of its worker"
         )
-    channels = {(kind, ""): settings for kind, settings in own.items() if settings}
     return clients(
         source,
         channels,
         shape="connector",
         framework="Kafka Connect",
-        prefix="producer.override.",
+        prefixes=prefixes,
     )
 
 
@@ -295,9 +302,12 @@ def mirror_maker(source: Source, pairs: Mapping[str, Text]) -> Part | None:
     if not listed and not any(re.match(r"[\w.-]+->[\w.-]+\.\w", key) for key in pairs):
         return None
     found: dict[tuple[str, str], dict[str, Text]] = {}
+    prefixes = dict(_PREFIXES)
     for key, value in pairs.items():
         if match := _MIRRORED.fullmatch(key):
-            found.setdefault((match["kind"], match["cluster"] or ""), {})[match["key"]] = value
+            of = match["kind"], match["cluster"] or ""
+            found.setdefault(of, {})[match["key"]] = value
+            prefixes.setdefault(of, key[: match.start("key")])
     found.setdefault(("producer", ""), {})
     replicas = count(source, pairs, ("replication.factor",))
     topic = Topic(name="mirrored topics", replication_factor=replicas, source=source.name)
@@ -315,13 +325,14 @@ def mirror_maker(source: Source, pairs: Mapping[str, Text]) -> Part | None:
         framework="MirrorMaker 2",
         defaults=CONNECT | _TRANSACTIONAL if exactly_once else CONNECT,
         origin=_ORIGIN,
-        prefix="producer.",
+        prefixes=prefixes,
         topics=[*([topic] if replicas else []), *internal.values()],
     )
     writers = _writers(source, {}, internal)
     if "offset-syncs.topic" in internal:  # MirrorSourceConfig.sourceProducerConfig
         written = internal["offset-syncs.topic"].name
         [syncs] = client(source, found.get(("producer", ""), {})).producers
-        writers.append(replace(syncs, name=f"{source.name} ({written})", writes=written))
+        name, prefix = f"{source.name} ({written})", _PREFIXES["producer", ""]
+        writers.append(replace(syncs, name=name, writes=written, prefix=prefix))
     producers = (*part.producers, *writers)
     return replace(part, producers=tuple(replace(one, exactly_once=support) for one in producers))

@@ -58,8 +58,8 @@ class Client:
     file has only names that both know. settings: by the library's own names. version: of the client
     library. framework: such as `Spring`, whose rules add to the library's; '' without one. writes:
     the only topic that the producer writes, and that no other writes; '' without this limit.
-    prefix: precedes the names of its settings in its file, such as `producer.`. exactly_once: what
-    the file of Connect states as `exactly.once.source.support`.
+    prefix: precedes the names of its settings in its file, such as `B.producer.`. exactly_once:
+    what the file of Connect states as `exactly.once.source.support`.
     """
 
     name: str

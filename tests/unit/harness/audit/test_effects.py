@@ -16,6 +16,7 @@ from ackproof.audit.auditing import audit
 from ackproof.audit.setups import setups
 from ackproof.audit.words import covers
 from ackproof.own_config.configuration import Client, Given, OwnConfig, Settings, Topic
+from ackproof.own_config.reading import read_texts
 from ackproof.scenario import shipped
 from ackproof.scenario.loader import Configured, load
 from ackproof.scenario.model import Scenario
@@ -522,6 +523,36 @@ def test_producers_of_connect_become_exact_by_what_connect_reads(
     of_connect = {one for r in found for one in r.decided_by if "support" in one.setting}
     stated = more.get("exactly_once") or Given("disabled", "default of Kafka Connect")
     assert all((one.value, one.source) == (stated.value, stated.source) for one in of_connect)
+
+
+_WORKER = "offset.storage.topic = o\nbootstrap.servers = k:9092\nplugin.path = /p\n"
+_MIRROR = "clusters = A, B\nA.bootstrap.servers = a:1\nA->B.enabled = true\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        (f"{_WORKER}producer.", "producer."),
+        ("connector.class = c\nproducer.override.", "producer.override."),
+        (f"{_MIRROR}producer.", "producer."),
+        (f"{_MIRROR}B.producer.", "B.producer."),
+        ("application.id = a\nproducer.", "producer."),
+        ("debezium.sink.kafka.producer.", "debezium.sink.kafka.producer."),
+        ("", ""),
+    ],
+)
+def test_proposals_have_the_prefix_of_the_producers_file(text: str, key: str) -> None:
+    own, *_ = read_texts({"own.properties": f"{text}acks = 1\n".encode()}, kafka="3.9.1")
+    names = {"acks", "retries", "enable.idempotence", "max.in.flight.requests.per.connection"}
+    producers = {one.name for one in own.producers if not one.writes}
+    answers = [one for one in audit(own).answers if one.producer in producers]
+    decisions = [one for a in answers for risk in a.risks for one in risk.decided_by]
+    decisions += [one for a in answers for after in a.alternatives for one in after.changes]
+    proposed = {one.setting for one in decisions}
+    of_producer = {one for one in proposed if one.endswith(tuple(names))}
+    assert f"{key}acks" in of_producer
+    assert f"{key}retries" in of_producer
+    assert of_producer <= {f"{key}{name}" for name in names}
 
 
 @pytest.mark.parametrize(("own_minimum", "stops"), [("3", 1), ("1", 3)])
