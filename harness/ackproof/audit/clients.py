@@ -116,7 +116,8 @@ def _exactly_once(producer: Client) -> Iterator[Decision]:
         f"{'MirrorMaker 2 of 3.5' if mirror else 'Connect 3.3'} or later; first preparing, then "
         "enabled; consumers with isolation.level=read_committed"
     )
-    yield decision(EXACTLY_ONCE, Given("disabled", f"default of {_CONNECT}"), "enabled", cost)
+    given = producer.exactly_once or Given("disabled", f"default of {_CONNECT}")
+    yield decision(EXACTLY_ONCE, given, "enabled", cost)
 
 
 def _one_in_flight(setup: Setup) -> Decision:

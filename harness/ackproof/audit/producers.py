@@ -83,7 +83,7 @@ def _assuming(client: Client, kafka: str, when: Mapping[str, str]) -> Iterator[P
 
 def _librdkafka(producer: Client) -> ProducerSettings:
     values = {ALIASES.get(key, key): given for key, given in producer.settings.items()}
-    refusal, default = "", "default of librdkafka"
+    refusal, default = _out_of_range(values), "default of librdkafka"
     try:
         acks = parse_acks(values[ACKS].value if ACKS in values else "all")
     except ValueError as error:
@@ -118,7 +118,7 @@ def _java(producer: Client, release: str, when: Mapping[str, str]) -> ProducerSe
     if "transactional.id" in values:
         values.setdefault(IDEMPOTENCE, "true")  # ProducerConfig.idempotenceEnabled
     settings = JavaProducerSettings.unchecked(values, release)
-    refusal = ""
+    refusal = _out_of_range(producer.settings)
     try:
         effective = (settings.acks, settings.idempotence, settings.retries, settings.max_in_flight)
         timeout = settings.delivery_timeout_ms
@@ -129,7 +129,7 @@ def _java(producer: Client, release: str, when: Mapping[str, str]) -> ProducerSe
     writes = ProducerSettings(
         acks=acks,
         idempotence=idempotence,
-        retries=retries,
+        retries=max(retries, 0),
         max_in_flight=max(in_flight, 1),
         delivery_timeout_ms=timeout,
         settings={
@@ -141,6 +141,19 @@ def _java(producer: Client, release: str, when: Mapping[str, str]) -> ProducerSe
         refusal=refusal,
     )
     return _checked(writes)
+
+
+#: The least numbers that clients accept.
+_LEAST = {"retries": 0, "max.in.flight.requests.per.connection": 1}
+
+
+def _out_of_range(values: Mapping[str, Given]) -> str:
+    """Return which number a client refuses; '' if it refuses none."""
+    for key, least in _LEAST.items():
+        text = values[key].value.strip() if key in values else ""
+        if re.fullmatch(r"-?[0-9]{1,18}", text) and not least <= int(text) <= _UNLIMITED:
+            return f"{key}={text} is not from {least} to {_UNLIMITED}"
+    return ""
 
 
 def _checked(writes: ProducerSettings) -> ProducerSettings:

@@ -129,7 +129,6 @@ def audit(
     Examples: [bold]ackproof audit docker-compose.yml application.yml[/],
     [bold]ackproof audit deploy/ --against main[/]
     """
-    gc.freeze()
     gc.set_threshold(200_000)  # an audit makes many small records, and none is in a cycle
     from ackproof.audit.accepted import with_accepted
     from ackproof.audit.auditing import of_clusters

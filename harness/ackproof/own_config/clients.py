@@ -118,7 +118,8 @@ def prefixed(source: Source, pairs: Mapping[str, Text]) -> Part | None:
         return _connector(source, pairs)
     if not (worker or any(map(is_producers, produced)) or any(map(is_consumers, consumed))):
         return None
-    exactly_once = pairs.get(EXACTLY_ONCE, "").lower() == "enabled"
+    support = _support(source, pairs)
+    exactly_once = support is not None and support.value.lower() == "enabled"
     if exactly_once:  # Worker.exactlyOnceSourceTaskProducerConfigs: whatever the worker says
         produced = {key: value for key, value in produced.items() if key not in _TRANSACTIONAL}
     internal = _internal(source, pairs, "Connect")
@@ -132,7 +133,14 @@ def prefixed(source: Source, pairs: Mapping[str, Text]) -> Part | None:
         prefix="producer.",
         topics=internal.values(),
     )
-    return replace(part, producers=(*part.producers, *_writers(source, pairs, internal)))
+    producers = (*part.producers, *_writers(source, pairs, internal))
+    return replace(part, producers=tuple(replace(one, exactly_once=support) for one in producers))
+
+
+def _support(source: Source, pairs: Mapping[str, Text]) -> Given | None:
+    """Return whether sources are to write in transactions; of several one that is not enabled."""
+    stated = source.settings({key: one for key, one in pairs.items() if key.endswith(EXACTLY_ONCE)})
+    return min(stated.values(), key=lambda one: one.value.lower() == "enabled", default=None)
 
 
 _ORIGIN = "default of Kafka Connect"
@@ -294,8 +302,8 @@ def mirror_maker(source: Source, pairs: Mapping[str, Text]) -> Part | None:
     replicas = count(source, pairs, ("replication.factor",))
     topic = Topic(name="mirrored topics", replication_factor=replicas, source=source.name)
     internal = _internal(source, pairs, "MirrorMaker 2")
-    support = [one.lower() for key, one in pairs.items() if key.endswith(EXACTLY_ONCE)]
-    exactly_once = support and set(support) == {"enabled"}
+    support = _support(source, pairs)
+    exactly_once = support is not None and support.value.lower() == "enabled"
     part = clients(
         source,
         {
@@ -315,4 +323,5 @@ def mirror_maker(source: Source, pairs: Mapping[str, Text]) -> Part | None:
         written = internal["offset-syncs.topic"].name
         [syncs] = client(source, found.get(("producer", ""), {})).producers
         writers.append(replace(syncs, name=f"{source.name} ({written})", writes=written))
-    return replace(part, producers=(*part.producers, *writers))
+    producers = (*part.producers, *writers)
+    return replace(part, producers=tuple(replace(one, exactly_once=support) for one in producers))

@@ -373,8 +373,8 @@ def _illegal(own: OwnConfig) -> list[str]:
 def _problem(key: str, value: str) -> str:
     if not value:
         return ""  # something fills it in
-    if _NUMBERS.fullmatch(key) and not re.fullmatch(r"-?\d+", value):
-        return "not a whole number"
+    if _NUMBERS.fullmatch(key) and not re.fullmatch(r"\d*[1-9]\d*", value):
+        return "below 1" if re.fullmatch(r"-?\d+", value) else "not a whole number"
     if _SWITCHES.fullmatch(key) and value.lower() not in ("true", "false"):
         return "neither true nor false"
     return ""

@@ -58,7 +58,8 @@ class Client:
     file has only names that both know. settings: by the library's own names. version: of the client
     library. framework: such as `Spring`, whose rules add to the library's; '' without one. writes:
     the only topic that the producer writes, and that no other writes; '' without this limit.
-    prefix: precedes the names of its settings in its file, such as `producer.`.
+    prefix: precedes the names of its settings in its file, such as `producer.`. exactly_once: what
+    the file of Connect states as `exactly.once.source.support`.
     """
 
     name: str
@@ -68,6 +69,7 @@ class Client:
     framework: str = ""
     writes: str = ""
     prefix: str = ""
+    exactly_once: Given | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -95,17 +95,23 @@ _SETTING = re.compile(
     r"\s*(?P<key>[A-Za-z][A-Za-z0-9_-]*(?:\.[A-Za-z0-9_-]+)+)=(?P<value>.*?)"
     r"(?:\s+sensitive=(?P<sensitive>true|false)\b\s*(?:synonyms=\{(?P<synonyms>[^}]*)\}?)?.*)?"
 )
+#: Among the synonyms of a broker's setting.
+_DYNAMIC = re.compile(r"DYNAMIC_DEFAULT_BROKER_CONFIG:[^=]*=(.*?)(?:, [A-Z_]+:|$)")
+_ALL = "all brokers"
 
 
 @dataclass
 class _Entity:
-    """A broker, all brokers, or a topic whose settings a command printed."""
+    """A broker, all brokers, or a topic whose settings a command printed.
+
+    dynamic: those of a broker that are dynamic for all.
+    """
 
     scope: str
     name: str
     in_force: bool
     pairs: dict[str, Text] = field(default_factory=dict)
-    defaults: list[str] = field(default_factory=list)
+    dynamic: dict[str, Text] = field(default_factory=dict)
 
 
 def configs(source: Source) -> Part | None:
@@ -114,13 +120,14 @@ def configs(source: Source) -> Part | None:
     if not any(entity.pairs for entity in entities):
         return _no_settings(source, entities)
     nodes = [
-        Node(
-            name=f"broker {entity.name}" if entity.name else "all brokers",
-            settings=source.settings(entity.pairs),
-            rank=_rank(entity),
-        )
+        Node(name=name, settings=source.settings(pairs), rank=rank)
         for entity in entities
-        if entity.scope != "topic" and entity.pairs
+        if entity.scope != "topic"
+        for name, pairs, rank in (
+            (f"broker {entity.name}" if entity.name else _ALL, entity.pairs, _rank(entity)),
+            (_ALL, entity.dynamic, Rank.DYNAMIC_DEFAULT),
+        )
+        if pairs
     ]
     return Part(
         shape="kafka-configs --describe",
@@ -172,6 +179,8 @@ def _entities(source: Source) -> Iterator[_Entity]:
             entity = entity or _Entity(_scope(match["synonyms"] or "", source.hint), "", True)
             if match["sensitive"] != "true" and match["value"] not in ("null", ""):
                 entity.pairs[match["key"]] = Text.at(match["value"], number)
+                if of_all := _DYNAMIC.search(match["synonyms"] or ""):
+                    entity.dynamic[match["key"]] = Text.at(of_all[1], number)
     if entity:
         yield entity
 

@@ -39,6 +39,7 @@ from ackproof_model.replication.controller import (
     unfence,
 )
 from ackproof_model.replication.model import Model
+from ackproof_model.replication.policy import Policy
 from ackproof_model.replication.reduction import leads_for_good
 from ackproof_model.replication.state import (
     FLYING,
@@ -171,25 +172,31 @@ def fetches(model: Model, state: State, number: int) -> Iterator[Step]:
     source = follower.leader
     if source in (NOBODY, number) or state.harm.silent(source) >> number & 1:
         return
-    policy, leader, what = model.policy_in(state), state.brokers[source], "fetch"
-    if not replica.answers_fetch(policy, follower, leader, source):
-        return
-    if model.reduces(state) and leads_for_good(model, state):  # all its fetches in one step
-        end = len(leader.log)
-        if follower.log == leader.log and leader.remote[number] == end:
-            return
-        follower = follower._replace(log=leader.log)
-        leader = replica.fetched(policy, leader, source, number, end)
-    else:
-        fetched = replica.fetch(policy, follower, number, leader, source)
-        if fetched is None:
-            return
+    policy, leader = model.policy_in(state), state.brokers[source]
+    final = model.reduces(state) and leads_for_good(model, state)
+    key = follower, number, leader, source, final
+    if key not in policy.remembered:
+        policy.remembered[key] = _fetch(policy, follower, number, leader, source, final=final)
+    fetched: tuple[str, Broker, Broker] | None = policy.remembered[key]
+    if fetched is not None:
         what, follower, leader = fetched
-    yield (
-        (what, number, source),
-        state.with_broker(source, leader).with_broker(number, follower),
-        None,
-    )
+        after = state.with_broker(source, leader).with_broker(number, follower)
+        yield (what, number, source), after, None
+
+
+def _fetch(
+    policy: Policy, follower: Broker, number: int, leader: Broker, source: int, *, final: bool
+) -> tuple[str, Broker, Broker] | None:
+    """Return what `replica.fetch` returns; all fetches from a `final` leader are one step."""
+    if not final:
+        return replica.fetch(policy, follower, number, leader, source)
+    end = len(leader.log)
+    if not replica.answers_fetch(policy, follower, leader, source) or (
+        follower.log == leader.log and leader.remote[number] == end
+    ):
+        return None
+    informed = replica.fetched(policy, leader, source, number, end)
+    return "fetch", follower._replace(log=leader.log), informed
 
 
 def _lagging(state: State, number: int) -> int:
@@ -253,9 +260,10 @@ def _membership(model: Model, state: State, number: int, broker: Broker) -> Iter
     if not controller.fenced & bit:
         # A new incarnation is refused while the old session lives
         # (DUPLICATE_BROKER_REGISTRATION), so a dead broker is always fenced first.
-        timer = ("session", _silencing(model, state, number))
-        if quiet and model.may_have_fired(timer, state, unhealed=broker.status != STARTING):
-            yield from _silence_noticed(model, state, number, timer)
+        if quiet:
+            timer = ("session", _silencing(model, state, number))
+            if model.may_have_fired(timer, state, unhealed=broker.status != STARTING):
+                yield from _silence_noticed(model, state, number, timer)
         return
     if _governed(model, state) and (left := offline(policy, controller, number)):
         yield ("offline", number), state._replace(controller=left), None

@@ -38,8 +38,8 @@ def comment_of(field: pa.Field) -> str:
     return text.decode()
 
 
-def _read(text: str) -> dict[str, Table]:
-    """Return the tables that `text` describes, in its order; see the head of `tables.txt`."""
+def _read(text: str) -> tuple[dict[str, Table], dict[str, str]]:
+    """Return tables in the order of `text`, and comments by column; see its head."""
     groups: dict[str, list[pa.Field]] = {}
     comments: dict[str, str] = {}
     fields: list[pa.Field] = []
@@ -57,11 +57,15 @@ def _read(text: str) -> dict[str, Table]:
             case [name, kind, meaning]:
                 [column] = columns(f"{name} {kind}")
                 fields.append(column.with_metadata({"comment": meaning}))
-    return {
+    tables = {
         name: Table(comment=comment, schema=pa.schema(groups[name]))
         for name, comment in comments.items()
     }
+    # The first description of a column counts: of those in `runs`, that of a run.
+    every = [field for fields in (groups["runs"], *groups.values()) for field in fields]
+    return tables, {field.name: comment_of(field) for field in reversed(every)}
 
 
 #: `sends` (one row a send) and `reads` (one row a record of the final log) are loaded on request.
-TABLES = _read((files(__package__) / "tables.txt").read_text(encoding="utf-8"))
+#: `COMMENTS` are those of the columns of all tables and of the views over them.
+TABLES, COMMENTS = _read((files(__package__) / "tables.txt").read_text(encoding="utf-8"))

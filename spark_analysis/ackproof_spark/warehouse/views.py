@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from ackproof_spark.warehouse.formats import Format, Tables, text
-from ackproof_spark.warehouse.schemas import LOAD_ID, TABLES, comment_of
+from ackproof_spark.warehouse.schemas import COMMENTS, LOAD_ID, TABLES, comment_of
 from ackproof_spark.warehouse.sql_files import ANALYSES, SCHEMA, view
 
 _HEAD = """\
@@ -53,7 +54,21 @@ def statements(
     for name in ANALYSES:
         query = view(name, within)
         comment = query[: query.index("\nSELECT")].replace("-- ", "").replace("\n", " ")
-        yield f"{create}{name} COMMENT {text(comment)} AS\n{query}"
+        columns = ",\n  ".join(f"{one} COMMENT {text(COMMENTS[one])}" for one in columns_of(query))
+        yield f"{create}{name} (\n  {columns}\n)\nCOMMENT {text(comment)} AS\n{query}"
+
+
+def columns_of(query: str) -> Iterator[str]:
+    """Yield the names of a query's columns: `name`, `table.name` or `expression AS name`."""
+    selected = query.partition("SELECT")[2]
+    depth, before = 0, ""
+    for part in re.split(r"([(),]|\bFROM\b)", selected):
+        depth += {"(": 1, ")": -1}.get(part, 0)
+        if depth == 0 and part in (",", "FROM"):
+            yield before.rsplit(maxsplit=1)[-1].rpartition(".")[2]
+        if depth == 0 and part == "FROM":
+            return
+        before = part
 
 
 def script(tables: Tables, *, reports: str = "", schema: str = SCHEMA, tables_in: str = "") -> str:

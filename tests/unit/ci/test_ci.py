@@ -166,6 +166,9 @@ def called(path: Path) -> list[str]:
         found = commands(YAML(typ="safe").load(text))
     else:
         found = re.findall(r"sh '([^']*)'", text)
+    # An option for each file of a variable is one option here.
+    each = re.compile(r"\$\{\w+:\+\$\(printf -- ['\"](--\w+) %s ['\"] \$\w+\)\}")
+    found = [each.sub(r"\1", one) for one in found]
     return [
         f"ackproof {one.split('ackproof ', 1)[1]}" for one in found if "/ackproof " in f"/{one}"
     ]

@@ -492,7 +492,12 @@ def test_a_producer_that_starts_again_writes_twice_what_it_sends_again() -> None
             {"prefix": "producer."},
             {"producer.enable.idempotence=true", "exactly.once.source.support=enabled"},
         ),
-        ("Kafka Connect", PLAIN, {"writes": "orders"}, {"exactly.once.source.support=enabled"}),
+        (
+            "Kafka Connect",
+            PLAIN,
+            {"writes": "orders", "exactly_once": Given("preparing", FILE)},
+            {"exactly.once.source.support=enabled"},
+        ),
         ("Kafka Connect", {**PLAIN, "retries": "0"}, {"writes": "orders"}, set()),
     ],
 )
@@ -514,6 +519,9 @@ def test_producers_of_connect_become_exact_by_what_connect_reads(
     assert found
     first = {f"{one.setting}={one.change.split(',')[0]}" for r in found for one in r.decided_by[:1]}
     assert first == changes
+    of_connect = {one for r in found for one in r.decided_by if "support" in one.setting}
+    stated = more.get("exactly_once") or Given("disabled", "default of Kafka Connect")
+    assert all((one.value, one.source) == (stated.value, stated.source) for one in of_connect)
 
 
 @pytest.mark.parametrize(("own_minimum", "stops"), [("3", 1), ("1", 3)])

@@ -211,12 +211,20 @@ def test_a_client_version_that_nobody_states_has_both_defaults() -> None:
     [
         ({"acks": "1", "enable.idempotence": "true"}, True),
         ({"acks": "2"}, True),
+        ({"retries": "-5"}, True),
+        ({"retries": "99999999999"}, True),
+        ({"retries": "2147483647"}, False),
+        ({"max.in.flight.requests.per.connection": "0"}, True),
         ({"acks": "1", "enable.idempotence": "false"}, False),
         ({"acks": "1"}, False),
     ],
 )
-def test_settings_that_a_client_refuses_are_named(values: dict[str, str], refused: bool) -> None:
-    assert bool(only(own(producers=(producer(values),))).refusal) is refused
+@pytest.mark.parametrize("library", ["java", "librdkafka"])
+def test_settings_that_a_client_refuses_are_named(
+    values: dict[str, str], refused: bool, library: str
+) -> None:
+    of_client = producer(values, library=library)
+    assert bool(only(own(producers=(of_client,))).refusal) is refused
 
 
 def test_a_minimum_in_a_file_of_brokers_does_not_decide_with_eligible_leader_replicas() -> None:

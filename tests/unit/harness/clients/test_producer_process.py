@@ -278,18 +278,11 @@ def test_an_unwritable_ledger_ends_the_producer_and_keeps_recorded_sends(start):
     assert outcomes(ledger(process))["acked"] == process.progress().acked
 
 
-@pytest.mark.parametrize(
-    ("fields", "says"),
-    [
-        ({"settings": {"no.such.setting": 1}}, "no.such.setting"),
-        ({"partitions": 5}, "needs 5 partitions"),
-    ],
-)
-def test_the_reason_of_a_failed_start_is_reported(start, fields, says):
-    process = start(records=1, **fields)
+def test_the_reason_of_a_failed_start_is_reported(start):
+    process = start(records=1, settings={"no.such.setting": 1})
     assert process.wait(WITHIN) == ExitCode.ENVIRONMENT
     assert process.state is State.BROKEN
-    assert says in process.error
+    assert "no.such.setting" in process.error
 
 
 def test_a_process_that_was_not_started_is_an_error(tmp_path):

@@ -178,11 +178,12 @@ def test_a_setting_of_another_kind_of_file_is_reported(
 def test_values_that_no_broker_starts_with_are_reported() -> None:
     own = texts(
         a="broker.id=1\nmin.insync.replicas=two\nunclean.leader.election.enable=yes\n"
-        "default.replication.factor=3\n"
+        "default.replication.factor=3\noffsets.topic.replication.factor=0\n"
     )
     assert own.warnings == (
         "a:2: min.insync.replicas=two is not a whole number: Kafka refuses it",
         "a:3: unclean.leader.election.enable=yes is neither true nor false: Kafka refuses it",
+        "a:5: offsets.topic.replication.factor=0 is below 1: Kafka refuses it",
     )
 
 
@@ -317,6 +318,26 @@ def test_a_folder_is_searched_and_other_files_are_passed_over(tmp_path: Path) ->
     assert [Path(one.file).name for one in own.refused] == ["image.properties"]
     assert own.producers == ()
     assert any("web.yaml" in text for text in own.warnings)
+
+
+@pytest.mark.parametrize(
+    ("synonyms", "dynamic"),
+    [
+        ("DYNAMIC_DEFAULT_BROKER_CONFIG:KEY=true, DEFAULT_CONFIG:KEY=false", "true"),
+        ("DYNAMIC_BROKER_CONFIG:KEY=true, DYNAMIC_DEFAULT_BROKER_CONFIG:KEY=false", "false"),
+        ("STATIC_BROKER_CONFIG:KEY=true, DEFAULT_CONFIG:KEY=false", None),
+    ],
+)
+def test_a_described_broker_tells_what_is_dynamic_for_all(
+    synonyms: str, dynamic: str | None
+) -> None:
+    line = f"  KEY=true sensitive=false synonyms={{{synonyms}}}\n".replace(
+        "KEY", "unclean.leader.election.enable"
+    )
+    own = texts(a=f"All configs for broker 1 are:\n{line}")
+    given = own.dynamic.get("unclean.leader.election.enable")
+    assert (given and given.value) == dynamic
+    assert own.broker["unclean.leader.election.enable"] == Given("true", "a:2")
 
 
 def test_of_controllers_the_value_counts_that_loses_more_or_is_dynamic(tmp_path: Path) -> None:
@@ -612,6 +633,9 @@ def test_producers_of_connect_own_topics_do_not_have_its_prefixed_settings() -> 
         acks = {one.writes: one.settings["acks"].value for one in own.producers}
         of_configs, of_offsets = exact
         assert acks == {"": "1", "c-config": of_configs, "c-offset": of_offsets, "c-status": "0"}
+        assert {one.exactly_once for one in own.producers} == {
+            Given(support, "connect.properties:4")
+        }
         retries = {one.writes: "retries" in one.settings for one in own.producers}
         assert [topic for topic, stated in retries.items() if stated] == ["c-status"]
 

@@ -16,16 +16,19 @@ from ackproof_model import (
     Injection,
     IsrIs,
     LeaderChanged,
+    Stalls,
 )
 from ackproof_model.prediction import stepping
 from ackproof_model.prediction.availability import availability
 from ackproof_model.prediction.search import SEARCHED, explore
+from ackproof_model.prediction.stepping import Stepping
 from ackproof_model.replication import reduction
 from ackproof_model.replication.model import Model
 from ackproof_model.replication.state import DROPPED, NOBODY
 from unit.reference_model.schedules import (
     ACKED,
     KILL,
+    LEADER,
     POWER_LOSS,
     SHUTDOWN,
     ZOMBIE,
@@ -150,6 +153,42 @@ def test_a_wrong_reduction_changes_an_answer(
     told, _ = answers(configure, case)
     monkeypatch.setattr(module, name, wrong)
     assert answers(configure, case)[0] != told
+
+
+#: Requests wait for brokers that are stalled, cut off or dead, and time out.
+WAITING = (
+    injection("pause", Stalls(), targets=LEADER, heal_or_after=60.0),
+    injection("kill", KILL, targets=frozenset({1}), heal_or_after=60.0),
+)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"acks": "1"},
+        {"idempotence": True, "kafka_version": "2.6.2"},
+        {"delivery_timeout_s": 20.0},
+        {"retries": 1, "replication_factor": 2},
+    ],
+)
+@pytest.mark.parametrize("schedule", [WAITING, ZOMBIE], ids=["stalled", "cut off"])
+def test_shared_steps_are_those_of_the_rules(
+    configure: Configure, schedule: tuple[Injection, ...], settings: dict[str, object]
+) -> None:
+    """A new `Stepping` shares nothing, so it runs the rules for its state alone."""
+    configuration = configure(**({"session_timeout_s": 3.0, "kafka_version": "4.3.1"} | settings))
+    shared = explore(Model(configuration, schedule), max_states=4_000).stepping
+
+    def steps(stepping: Stepping, number: int) -> list[tuple[object, ...]]:
+        return [
+            (label, stepping.state(after), timer) for label, after, timer in stepping.steps(number)
+        ]
+
+    for number in range(0, len(shared.pairs), 5):
+        alone = Stepping(Model(configuration, schedule))
+        same = alone.number(*alone.pair(shared.state(number)))
+        assert steps(shared, number) == steps(alone, same)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,9 @@ from ackproof_spark.spark.small_data import FEW, small_plans
 from ackproof_spark.tables import LOCATION
 from ackproof_spark.warehouse.formats import Format, Tables
 from ackproof_spark.warehouse.load import Loaded, all_present, load
-from ackproof_spark.warehouse.schemas import TABLES, comment_of
+from ackproof_spark.warehouse.schemas import COMMENTS, TABLES, comment_of
+from ackproof_spark.warehouse.sql_files import ANALYSES, view
+from ackproof_spark.warehouse.views import columns_of
 from ackproof_spark.warehouse.warehouse import Warehouse
 from unit.spark_analysis.warehouse.conftest import (
     COMMIT,
@@ -245,6 +247,10 @@ def test_the_catalog_gets_every_table_and_view_with_comments(loaded, run_dirs, t
                 shown = [one for one in own.schema if one.name in columns]
                 assert len(shown) >= len(own.schema) - 1
                 assert all(columns[one.name] == comment_of(one) for one in shown), table
+        for name in ANALYSES:
+            described = spark.sql(f"DESCRIBE losses.{name}").collect()
+            assert [row["col_name"] for row in described] == list(columns_of(view(name)))
+            assert all(row["comment"] == COMMENTS[row["col_name"]] for row in described)
         assert "Runs of scenarios" in str(spark.sql("DESCRIBE EXTENDED losses.runs").collect())
         assert spark.catalog.currentDatabase() == "default"
     finally:

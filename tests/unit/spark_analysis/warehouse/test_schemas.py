@@ -7,7 +7,9 @@ record the digest that the test reports.
 from __future__ import annotations
 
 from ackproof_spark.warehouse.configuration import digest
-from ackproof_spark.warehouse.schemas import TABLES, WAREHOUSE_VERSION
+from ackproof_spark.warehouse.schemas import COMMENTS, TABLES, WAREHOUSE_VERSION
+from ackproof_spark.warehouse.sql_files import ANALYSES, view
+from ackproof_spark.warehouse.views import columns_of
 
 RECORDED = {5: "4727f6bdadc0e4b217a892f539310f2febc60846914550550f9ac81fb1e76b08"}
 
@@ -24,3 +26,12 @@ def test_every_table_begins_with_the_same_columns():
     assert {tuple(table.schema.names[:4]) for table in TABLES.values()} == {
         ("run_date", "schema_version", "run_id", "load_id")
     }
+
+
+def test_every_column_of_a_view_has_a_comment():
+    columns = {name: list(columns_of(view(name))) for name in ANALYSES}
+    assert columns["loss_causes"][:5] == [
+        *("scenario", "configuration", "kafka_version", "case_id", "title")
+    ]
+    assert {one for own in columns.values() for one in own} <= set(COMMENTS)
+    assert COMMENTS["acked"] == "Sends that were acknowledged without error"  # in all of `runs`
