@@ -58,7 +58,7 @@ def wanted(audit: Audit, names: Sequence[str]) -> list[Wanted]:
     for name in names:
         first = next((one for one in every if _matches(one[1], name)), None)
         if first is None:
-            known = dict.fromkeys(risk.case or _name(risk) for _, risk in every)
+            known = dict.fromkeys(filter(None, (_name(risk) for _, risk in every)))
             raise ScenarioError(
                 f"{name!r} is no risk of this configuration", hint=f"It has: {', '.join(known)}."
             )

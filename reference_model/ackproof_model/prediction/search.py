@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import gc
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from ackproof_model.prediction.stepping import Stepping
@@ -144,13 +144,11 @@ class _Search:
         self._learned: dict[int, list[int]] = {}
         # The states of the layer that have successors in it.
         self._sources: set[int] = set()
-        # By cluster: the results of the schedule's steps, without the clients, as (label, states by
-        # clients, brokers whose processes ended, progress of the schedule).
-        self._fired: dict[
-            tuple[int, bool, str, int], list[tuple[Label, Mapping[int, int], int, Run]]
-        ] = {}
-        self._ends: dict[int, tuple[Mapping[int, int], Run]] = {}
-        self._overdue: dict[tuple[int, float], dict[int, bool]] = defaultdict(dict)
+        # By cluster: the results of the schedule's steps, without the clients, as (label, cluster,
+        # brokers whose processes ended, progress of the schedule).
+        self._fired: dict[tuple[int, bool, str, int], list[tuple[Label, int, int, Run]]] = {}
+        self._ends: dict[int, tuple[int, Run]] = {}
+        self._overdue: dict[tuple[int, float, int], bool] = {}  # see `_in_time`
         self._noted: set[int] = set()
 
     def run(self) -> Exploration:
@@ -220,15 +218,14 @@ class _Search:
         more: steps of the schedule follow, which need the predecessors within the layer.
         """
         depths, parents, before = self._depth, self._exploration.parents, self._before
-        depth, known = depths[index] + 1, len(depths)
+        depth = depths[index] + 1
         nearest: list[int] = []
         steps = self._exploration.stepping.steps(index)
         if steps:
             self._sources.add(index)
         for label, other, timer in steps:
-            if other == known:
+            if other == len(depths):
                 self._add(index, label, depth)
-                known += 1
                 nearest.append(other)
             elif depth < depths[other]:
                 depths[other] = depth
@@ -295,20 +292,18 @@ class _Search:
 
     def _end(self, index: int, label: Label) -> None:
         """End the run: heal every fault in force, the newest first."""
-        stepping = self._exploration.stepping
-        cluster, client = stepping.pairs[index]
+        cluster, client = self._exploration.stepping.pairs[index]
         known = self._ends.get(cluster)
+        stepping = self._exploration.stepping
         if known is None:
             after = self._ended(self._exploration.state(index))
-            standing = stepping.standing(stepping.cluster(after))
-            known = self._ends[cluster] = standing, after.run
-            ongoing = after.run.phase < after.run.injected
-            if not ongoing and not stepping.steps_of(cluster).prompt:
-                self._note(index)
-        standing, run = known
+            known = self._ends[cluster] = stepping.cluster(after), after.run
+        number, run = known
         if run.phase < run.injected:
             return  # a controlled shutdown is still in progress
-        self._enter(standing[client], run, index, label)
+        if not self._exploration.stepping.moving(index):
+            self._note(index)
+        self._enter(stepping.standing_for(number, client), run, index, label)
 
     def _ended(self, state: State) -> State:
         over = state.run.injected < self._model.faults
@@ -323,27 +318,29 @@ class _Search:
         model, wait = self._model, pending.wait
         ready = self._where(members, lambda state: pending.ready(model, state))
         if pending.time_only:
-            for index in self._in_time(pending, ready, wait.at_least):
-                self._schedule_step(pending, index, "time")
+            for index in ready:
+                if self._in_time(pending, index, wait.at_least):
+                    self._schedule_step(pending, index, "time")
             return set(members) - self._reaching(ready, lambda _: True)
 
         state = self._exploration.state
         goals = due = self._where(ready, lambda state: pending.due_in_cluster(model, state))
         if pending.awaits_clients:
             goals = [index for index in due if pending.due(model, state(index))]
-        for index in self._in_time(pending, goals, wait.elapsed):
-            self._schedule_step(pending, index, "conditions")
+        for index in goals:
+            if self._in_time(pending, index, wait.elapsed):
+                self._schedule_step(pending, index, "conditions")
 
         if pending.counts_progress:
             # Records of other partitions count, too: they are acked while this one waits.
             prompt = self._reaching(goals, lambda _: False)
-            elsewhere = (
-                index
-                for index in due
-                if index not in prompt and pending.due(model, state(index), elsewhere=True)
-            )
-            for index in self._in_time(pending, elsewhere, wait.elapsed):
-                self._schedule_step(pending, index, "elsewhere")
+            for index in due:
+                if (
+                    index not in prompt
+                    and pending.due(model, state(index), elsewhere=True)
+                    and self._in_time(pending, index, wait.elapsed)
+                ):
+                    self._schedule_step(pending, index, "elsewhere")
 
         if wait.or_after is None:
             return set(members) - self._reaching(goals, lambda _: True)
@@ -352,9 +349,9 @@ class _Search:
             goals,
             lambda timer: model.must_have_fired(timer, pending.reference, seconds),
         )
-        late = [index for index in ready if index not in awaited]
-        for index in self._in_time(pending, late, seconds):
-            self._schedule_step(pending, index, "time")
+        for index in ready:
+            if index not in awaited and self._in_time(pending, index, seconds):
+                self._schedule_step(pending, index, "time")
         return set(members) - self._reaching(ready, lambda _: True)
 
     def _where(self, among: Iterable[int], holds: Callable[[State], bool]) -> list[int]:
@@ -381,46 +378,43 @@ class _Search:
 
     def _schedule_step(self, pending: Pending, index: int, why: str) -> None:
         stepping = self._exploration.stepping
+        if why != "time" or not stepping.moving(index):
+            self._note(index)
         cluster, client = stepping.pairs[index]
         key = pending.fault, pending.heals, why, cluster
         fired = self._fired.get(key)
         if fired is None:
-            if why != "time" or not stepping.steps_of(cluster).prompt:
-                self._note(index)
             state = self._exploration.state(index)
             fired = self._fired[key] = [
                 (
                     (f"{label[0]}: {why}", *label[1:]),
-                    stepping.standing(stepping.cluster(after)),
+                    stepping.cluster(after),
                     _ended_processes(state, after),
                     after.run,
                 )
                 for label, after in pending.fire(self._model, state)
             ]
-        for label, standing, ended, run in fired:
+        for label, number, ended, run in fired:
             there = stepping.disconnected(cluster, client, ended) if ended else client
-            self._enter(standing[there], run, index, label)
+            self._enter(stepping.standing_for(number, there), run, index, label)
 
-    def _in_time(self, pending: Pending, among: Iterable[int], seconds: float) -> Iterator[int]:
-        """Yield the states with no timer that is overdue `seconds` after `pending.reference`.
+    def _in_time(self, pending: Pending, index: int, seconds: float) -> bool:
+        """Whether no timer is overdue `seconds` after the reference of `pending`.
 
         This includes the states after brokers have learned metadata.
         """
-        stepping, learned = self._exploration.stepping, self._learned
-        overdue = self._overdue[pending.reference, seconds]  # by cluster
-
-        def in_time(index: int) -> bool:
-            cluster = stepping.pairs[index][0]
-            if cluster not in overdue:
-                overdue[cluster] = any(
-                    self._model.must_have_fired(timer, pending.reference, seconds)
-                    for timer in stepping.steps_of(cluster).timers
-                )
-            return not overdue[cluster] and (
-                index not in learned or all(map(in_time, learned[index]))
+        stepping = self._exploration.stepping
+        key = pending.reference, seconds, stepping.pairs[index][0]
+        overdue = self._overdue.get(key)
+        if overdue is None:
+            overdue = self._overdue[key] = any(
+                self._model.must_have_fired(timer, pending.reference, seconds)
+                for timer in stepping.timers(index)
             )
-
-        return filter(in_time, among)
+        if overdue:
+            return False
+        learned = self._learned.get(index)
+        return not learned or all(self._in_time(pending, other, seconds) for other in learned)
 
     def _reaching(self, goals: Iterable[int], counts: Callable[[Timer], bool]) -> set[int]:
         """Return the states from which prompt steps, and timers that count, lead to `goals`."""
@@ -448,8 +442,7 @@ class _Search:
                     self._note(index)
                 continue
             exploration.final += 1
-            cluster, _ = exploration.stepping.pairs[index]
-            if not exploration.stepping.steps_of(cluster).prompt:
+            if not self._exploration.stepping.moving(index):
                 self._note(index)
             exploration.at_risk.update(model.phases[record] for record in lost(model, state))
             for name in anomalies(model, state):

@@ -7,11 +7,12 @@ compression, as in SPIN). A search of 100,000 states has 1,000 to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from operator import itemgetter
 
-from ackproof_model.replication.model import Model
+from ackproof_model.effects import Configures
+from ackproof_model.replication.model import REQUEST_TIMEOUT_S, Model
 from ackproof_model.replication.producer import disconnect, step_down
 from ackproof_model.replication.reading import readable_records, unremovable, with_reads
 from ackproof_model.replication.reduction import (
@@ -38,9 +39,9 @@ from ackproof_model.replication.state import (
     record_of,
 )
 from ackproof_model.replication.transitions import (
+    Move,
     cluster_moves,
     exits,
-    in_force,
     producer_steps,
     requests,
 )
@@ -56,75 +57,40 @@ NumberedStep = tuple[Label, int, Timer | None]
 
 _Parts = tuple[Controller, tuple[Broker, ...], Run, Harm]
 
-#: A step of brokers or controllers, with the cases of `transitions.Move`.
-_Move = tuple[Label | None, int, "_Numbers | None", Timer | None]
-
-#: A step of a request: its label, the broker after it (None if it does not change), the clients
-#: after it, and its timer.
-_Request = tuple[Label, Broker | None, int, Timer | None]
-
-
-class _Numbers(dict[int, int]):
-    """By clients: the number of a state of one cluster, computed when first needed."""
-
-    __slots__ = ("_compute", "cluster")
-
-    def __init__(self, cluster: int, compute: Callable[[int, int], int]) -> None:
-        self.cluster = cluster
-        self._compute = compute
-
-    def __missing__(self, client: int) -> int:
-        number = self[client] = self._compute(self.cluster, client)
-        return number
-
-
-@dataclass(frozen=True, slots=True)
-class Steps:
-    """The steps from a cluster.
-
-    moves, timers: those of brokers and controllers, and the timers that they wait for (requests
-    need not time out, see `Model.must_have_fired`). prompt: whether some of them are prompt. sends:
-    those of the producer, by clients. requests: those of the requests at each broker, by clients.
-    Clusters that are alike to the rules share the latter.
-    """
-
-    moves: list[_Move]
-    timers: list[Timer]
-    prompt: bool
-    sends: dict[int, list[tuple[Label, int]]]
-    requests: list[dict[int, list[_Request]]]
-
-
-_NO_STEPS = Steps(moves=[], timers=[], prompt=False, sends={}, requests=[])
-
 
 @dataclass(slots=True)
 class _Cluster:
-    """A value of the cluster, and the parts that reductions read.
+    """A value of the cluster, and the parts that clients' steps and reductions read.
 
-    steps, reading: computed when first needed. reading: the records that consumers read, those that
-    need no mark, and how many records belong to earlier phases. leaders: None without a final
-    leader, else the old leaders. log: that of the final leader, where it is settled. in_logs: takes
-    from statuses those of the records in logs. stored: the records in logs, where a record may be
-    given up.
+    moves: computed when first needed, with the timers that they wait for, and whether some of them
+    are prompt. producer: phase and reachable leader. requests: the parts
+    that the requests at each broker read. reading: the records that consumers read, those that need
+    no mark, and how many records belong to earlier phases. leaders: None without a final leader,
+    else the old leaders. log: that of the final leader, where it is settled. in_logs: takes from
+    statuses those of the records in logs. stored: the records in logs, where a record may
+    be given up.
     """
 
     parts: _Parts
+    moves: list[Move[int]] | None
+    timers: list[Timer]
+    prompt: bool
     waits: bool
+    producer: tuple[int, int]
+    requests: tuple[int, ...]
+    reading: tuple[int, int, int]
     leaders: int | None
     log: tuple[int, ...] | None
     stored: frozenset[int] | None
     in_logs: itemgetter[tuple[int, ...]] | None
     # By clients: the number of the state with this cluster, of its reduced state once consumers
     # have read, and of its reduced state without reads.
-    own: dict[int, int]
-    reduced: _Numbers
-    standing: _Numbers
-    steps: Steps | None = None
-    reading: tuple[int, int, int] | None = None
+    own: dict[int, int] = field(default_factory=dict)
+    reduced: dict[int, int] = field(default_factory=dict)
+    standing: dict[int, int] = field(default_factory=dict)
     # By brokers with requests that wait: see `ends_small`.
     small: dict[int, bool | None] = field(default_factory=dict)
-    changed: dict[tuple[int, Broker], _Numbers] = field(default_factory=dict)
+    changed: dict[tuple[int, Broker], int] = field(default_factory=dict)
     lone: dict[tuple[object, ...], int] = field(default_factory=dict)
 
 
@@ -140,13 +106,26 @@ class Stepping:
         self._clients: list[Client] = []
         self._client_numbers: dict[Client, int] = {}
         self._busy: list[tuple[int, int]] = []  # of clients: brokers that requests fly to, wait at
-        self._surroundings: dict[object, int] = {}
-        self._sends: dict[tuple[int, int], dict[int, list[tuple[Label, int]]]] = {}
-        self._requests: dict[tuple[int, Broker, int], dict[int, list[_Request]]] = {}
-        self._read: dict[tuple[int, tuple[int, int, int]], int] = {}
+        self._views: dict[object, int] = {}
+        self._producer: dict[tuple[int, tuple[int, int]], list[tuple[Label, int]]] = {}
+        self._requests: dict[
+            tuple[int, int, int], list[tuple[Label, Broker | None, int, Timer | None]]
+        ] = {}
         self._without_past: dict[tuple[int, int], int] = {}
         self._disconnected: dict[tuple[int, int, frozenset[int] | None], int] = {}
+        self._read: dict[tuple[int, tuple[int, int, int]], int] = {}
         self._settled: dict[tuple[tuple[int, ...], int], tuple[int, tuple[int, ...]]] = {}
+        configuration = model.configuration
+        self._gives_up = (
+            model.limited_retries
+            or configuration.delivery_timeout_s <= REQUEST_TIMEOUT_S
+            or model.policy.min_isr > model.replicas
+            or any(
+                isinstance(effect, Configures)
+                for fault in model.schedule
+                for effect in fault.effects
+            )
+        )
 
     def state(self, number: int) -> State:
         return self._state(self.pairs[number])
@@ -165,16 +144,32 @@ class Stepping:
             self.pairs.append((cluster, client))
         return known
 
-    def steps_of(self, cluster: int) -> Steps:
-        """Return the steps from a cluster; none if they were never needed."""
-        return self._clusters[cluster].steps or _NO_STEPS
+    def moving(self, number: int) -> bool:
+        """Whether brokers or controllers take prompt steps from a state."""
+        return self._clusters[self.pairs[number][0]].prompt
 
-    def standing(self, cluster: int) -> Mapping[int, int]:
-        """Return, by clients, a cluster's reduced states if consumers have not read in between."""
-        return self._clusters[cluster].standing
+    def timers(self, number: int) -> list[Timer]:
+        """Return the timers that brokers and controllers wait for in a state.
+
+        Those of requests are left out: they need not fire (`Model.must_have_fired`).
+        """
+        return self._clusters[self.pairs[number][0]].timers
 
     def pair(self, state: State) -> Pair:
         return self.cluster(state), self._client(state.client)
+
+    def standing_for(self, number: int, client: int) -> int:
+        """Return the reduced state of a pair whose consumers have not read since the last step."""
+        cluster = self._clusters[number]
+        known = cluster.standing.get(client)
+        if known is None:
+            key = (client, cluster.reading[2])
+            after = self._without_past.get(key)
+            if after is None:
+                reduced = without_past_records(self._model, self._clients[client], key[1])
+                after = self._without_past[key] = self._client(reduced)
+            known = cluster.standing[client] = self._settled_state(number, after)
+        return known
 
     def disconnected(self, number: int, client: int, ended: int) -> int:
         """Return the clients after the processes of some brokers of a cluster ended."""
@@ -193,130 +188,95 @@ class Stepping:
         cluster = self._clusters[number]
         if cluster.waits:
             return []
-        own = cluster.steps
-        if own is None:
-            own = cluster.steps = self._steps(pair)
-        reduced = cluster.reduced
-        sends = own.sends.get(client)
+        key = (client, cluster.producer)
+        sends = self._producer.get(key)
         if sends is None:
-            sends = own.sends[client] = self._producer_steps(pair)
-        steps: list[NumberedStep] = [(label, reduced[after], None) for label, after in sends]
+            sends = self._producer[key] = self._producer_steps(pair)
+        clusters, reduced, known = self._clusters, self._reduced, cluster.reduced
+        steps: list[NumberedStep] = [
+            (label, known[after] if after in known else reduced(number, after), None)
+            for label, after in sends
+        ]
+        moves = cluster.moves
+        if moves is None:
+            moves = self._moves(pair)
         flying, waiting = self._busy[client]
         busy = flying | waiting
-        for label, broker, there, timer in own.moves:
-            if label is None:
+        for what, broker, there, timer in moves:
+            if what is None:
                 if busy >> broker & 1:
-                    steps += self._request_steps(pair, broker, own.requests[broker])
+                    steps += self._served(number, broker, client)
             elif there is None:
-                for exit_label, state, _ in exits(self._model, self._state(pair), broker):
-                    steps.append((exit_label, self._number(state), None))
+                for label, state, _ in exits(self._model, self._state(pair), broker):
+                    steps.append((label, reduced(*self.pair(state)), None))
             elif broker >= 0 and waiting >> broker & 1:
-                state = step_down(self._model, self._state((there.cluster, client)), broker)
-                steps.append((label, self._number(state), timer))
+                state = step_down(self._model, self._state((there, client)), broker)
+                steps.append((what, reduced(*self.pair(state)), timer))
             else:
-                steps.append((label, there[client], timer))
+                known = clusters[there].reduced
+                after = known[client] if client in known else reduced(there, client)
+                steps.append((what, after, timer))
         return steps
 
-    def _request_steps(
-        self, pair: Pair, broker: int, known: dict[int, list[_Request]]
-    ) -> Iterator[NumberedStep]:
+    def _served(self, number: int, broker: int, client: int) -> Iterator[NumberedStep]:
         """Yield the steps of the requests at a broker."""
-        number, client = pair
-        cluster = self._clusters[number]
-        served = known.get(client)
-        if served is None:
-            served = known[client] = self._served(pair, broker)
-        for label, changed, after, timer in served:
-            there = cluster.reduced
-            if changed is not None:
-                key = broker, changed
-                if key not in cluster.changed:
-                    state = self._state(pair).with_broker(broker, changed)
-                    cluster.changed[key] = self._clusters[self.cluster(state)].reduced
-                there = cluster.changed[key]
-            yield label, there[after], timer
+        key = (broker, self._clusters[number].requests[broker], client)
+        known = self._requests.get(key)
+        if known is None:
+            state = self._state((number, client))
+            own = state.brokers[broker]
+            known = self._requests[key] = [
+                (
+                    label,
+                    None if after.brokers[broker] == own else after.brokers[broker],
+                    self._client(after.client),
+                    timer,
+                )
+                for label, after, timer in requests(self._model, state, broker)
+            ]
+            self.taken.update(label[0] for label, _, _, _ in known)
+        for label, changed, there, timer in known:
+            after = number if changed is None else self._changed(number, broker, changed)
+            yield label, self._reduced(after, there), timer
 
-    def _number(self, state: State) -> int:
-        """Return the number of the reduced state after a step, once consumers have read."""
-        cluster, client = self.pair(state)
-        return self._clusters[cluster].reduced[client]
-
-    def _served(self, pair: Pair, broker: int) -> list[_Request]:
-        """Return the steps of the requests at a broker."""
-        state = self._state(pair)
-        own = state.brokers[broker]
-        steps: list[_Request] = []
-        for label, after, timer in requests(self._model, state, broker):
-            changed = None if after.brokers[broker] == own else after.brokers[broker]
-            steps.append((label, changed, self._client(after.client), timer))
-            self.taken.add(label[0])
-        return steps
+    def _changed(self, number: int, broker: int, changed: Broker) -> int:
+        known = self._clusters[number].changed.get((broker, changed))
+        if known is None:
+            state = self._state((number, 0)).with_broker(broker, changed)
+            known = self._clusters[number].changed[broker, changed] = self.cluster(state)
+        return known
 
     def _producer_steps(self, pair: Pair) -> list[tuple[Label, int]]:
         steps = list(producer_steps(self._model, self._state(pair)))
         self.taken.update(label[0] for label, _, _ in steps)
         return [(label, self._client(after.client)) for label, after, _ in steps]
 
-    def _steps(self, pair: Pair) -> Steps:
+    def _moves(self, pair: Pair) -> list[Move[int]]:
         state, cluster = self._state(pair), self._clusters[pair[0]]
-        moves: list[_Move] = []
+        moves: list[Move[int]] = []
         kinds: set[str] = set()
         for label, broker, after, timer in cluster_moves(self._model, state):
-            there = None if after is None else self._clusters[self.cluster(after)].reduced
-            moves.append((label, broker, there, timer))
+            moves.append((label, broker, None if after is None else self.cluster(after), timer))
             if label is not None and after is None:
                 kinds |= {ends[0] for ends, _, _ in exits(self._model, state, broker)}
             elif label is not None:
                 kinds.add(label[0])
+        cluster.moves = moves
+        cluster.timers = [timer for _, _, _, timer in moves if timer is not None]
+        cluster.prompt = not kinds.isdisjoint(PROMPT)
         self.taken |= kinds
-        leader = state.controller.leader
-        gone = leader == NOBODY or not state.brokers[leader].alive
-        around = self._around(state, cluster.stored)
-        return Steps(
-            moves=moves,
-            timers=[timer for _, _, _, timer in moves if timer is not None],
-            prompt=not kinds.isdisjoint(PROMPT),
-            sends=self._sends.setdefault((state.run.phase, NOBODY if gone else leader), {}),
-            requests=[
-                self._requests.setdefault((number, broker, around), {})
-                for number, broker in enumerate(state.brokers)
-            ],
-        )
-
-    def _around(self, state: State, stored: frozenset[int] | None) -> int:
-        """Return a number for what `transitions.requests` reads besides its broker and clients."""
-        others: tuple[tuple[bool, int], ...] = ()
-        if self._model.acks == "all":  # only its acks wait for other brokers
-            others = tuple((broker.alive, broker.epoch) for broker in state.brokers)
-        timer = ("request", in_force(state))
-        key = others, timer, self._model.may_have_fired(timer, state), state.harm, stored
-        return self._surroundings.setdefault(key, len(self._surroundings))
+        return moves
 
     def _reduced(self, number: int, client: int) -> int:
         """Return the reduced state of a pair after a step, once consumers have read."""
         cluster = self._clusters[number]
-        if cluster.reading is None:
-            state = self._state((number, client))
-            removable = unremovable(self._model, state)
-            cluster.reading = readable_records(state), removable, self._past(state.run)
-        key = client, cluster.reading
-        after = self._read.get(key)
-        if after is None:
-            after = self._read[key] = self._reads(*key)
-        return self._settled_state(number, after)
-
-    def _standing(self, number: int, client: int) -> int:
-        """Return the reduced state of a pair without reads."""
-        key = client, self._past(self._clusters[number].parts[2])
-        after = self._without_past.get(key)
-        if after is None:
-            reduced = without_past_records(self._model, self._clients[client], key[1])
-            after = self._without_past[key] = self._client(reduced)
-        return self._settled_state(number, after)
-
-    def _past(self, run: Run) -> int:
-        """Return how many records belong to earlier phases."""
-        return self._model.sent_before[run.phase] if self._model.reduction else 0
+        known = cluster.reduced.get(client)
+        if known is None:
+            after = self._read.get((client, cluster.reading))
+            if after is None:
+                after = self._read[client, cluster.reading] = self._reads(client, cluster.reading)
+            known = cluster.reduced[client] = self._settled_state(number, after)
+        return known
 
     def _settled_state(self, number: int, client: int) -> int:
         cluster = self._clusters[number]
@@ -379,22 +339,35 @@ class Stepping:
 
     def _described(self, state: State, parts: _Parts) -> _Cluster:
         model, brokers, leader = self._model, state.brokers, state.controller.leader
+        reachable = leader != NOBODY and brokers[leader].alive
         old = log = None
         if model.reduces(state) and has_final_leader(model, state):
             old = old_leaders(state)
             if not (old and old >> max(0, brokers[leader].leader) & 1):
                 log = brokers[leader].log
-        read = brokers if old or model.gives_up else ()
-        logged = {record_of(one) for broker in read for one in broker.log}
-        number = len(self._clusters)
+        logged = {record_of(one) for broker in brokers for one in broker.log}
+        stored = frozenset(logged) if self._gives_up else None
         return _Cluster(
             parts=parts,
+            moves=None,
+            timers=[],
+            prompt=False,
             waits=awaits_heals_only(model, state),
+            producer=(state.run.phase, leader if reachable else NOBODY),
+            requests=tuple(self._view(state, stored, number) for number in range(len(brokers))),
+            reading=(
+                readable_records(state),
+                unremovable(model, state),
+                model.sent_before[state.run.phase] if model.reduction else 0,
+            ),
             leaders=old,
             log=log,
-            stored=frozenset(logged) if model.gives_up else None,
+            stored=stored,
             in_logs=itemgetter(*sorted(logged)) if old and logged else None,
-            own={},
-            reduced=_Numbers(number, self._reduced),
-            standing=_Numbers(number, self._standing),
         )
+
+    def _view(self, state: State, stored: frozenset[int] | None, number: int) -> int:
+        """Return a number for the parts of a cluster that `transitions.requests` reads."""
+        others = tuple((broker.alive, broker.epoch) for broker in state.brokers)
+        key = (state.brokers[number], others, state.run, state.harm, stored)
+        return self._views.setdefault(key, len(self._views))

@@ -205,18 +205,6 @@ class Model:
         return self.configuration.retries < UNLIMITED_RETRIES
 
     @cached_property
-    def gives_up(self) -> bool:
-        """Whether the producer may give a record up."""
-        return (
-            self.limited_retries
-            or self.configuration.delivery_timeout_s <= REQUEST_TIMEOUT_S
-            or self.policy.min_isr > self.replicas
-            or any(
-                isinstance(effect, Configures) for one in self.schedule for effect in one.effects
-            )
-        )
-
-    @cached_property
     def first_leader(self) -> int:
         return self.initial().controller.leader
 

@@ -39,7 +39,6 @@ from ackproof_model.replication.controller import (
     unfence,
 )
 from ackproof_model.replication.model import Model
-from ackproof_model.replication.policy import Policy
 from ackproof_model.replication.reduction import leads_for_good
 from ackproof_model.replication.state import (
     FLYING,
@@ -172,31 +171,25 @@ def fetches(model: Model, state: State, number: int) -> Iterator[Step]:
     source = follower.leader
     if source in (NOBODY, number) or state.harm.silent(source) >> number & 1:
         return
-    policy, leader = model.policy_in(state), state.brokers[source]
-    final = model.reduces(state) and leads_for_good(model, state)
-    key = follower, number, leader, source, final
-    if key not in policy.remembered:
-        policy.remembered[key] = _fetch(policy, follower, number, leader, source, final=final)
-    fetched: tuple[str, Broker, Broker] | None = policy.remembered[key]
-    if fetched is not None:
+    policy, leader, what = model.policy_in(state), state.brokers[source], "fetch"
+    if not replica.answers_fetch(policy, follower, leader, source):
+        return
+    if model.reduces(state) and leads_for_good(model, state):  # all its fetches in one step
+        end = len(leader.log)
+        if follower.log == leader.log and leader.remote[number] == end:
+            return
+        follower = follower._replace(log=leader.log)
+        leader = replica.fetched(policy, leader, source, number, end)
+    else:
+        fetched = replica.fetch(policy, follower, number, leader, source)
+        if fetched is None:
+            return
         what, follower, leader = fetched
-        after = state.with_broker(source, leader).with_broker(number, follower)
-        yield (what, number, source), after, None
-
-
-def _fetch(
-    policy: Policy, follower: Broker, number: int, leader: Broker, source: int, *, final: bool
-) -> tuple[str, Broker, Broker] | None:
-    """Return what `replica.fetch` returns; all fetches from a `final` leader are one step."""
-    if not final:
-        return replica.fetch(policy, follower, number, leader, source)
-    end = len(leader.log)
-    if not replica.answers_fetch(policy, follower, leader, source) or (
-        follower.log == leader.log and leader.remote[number] == end
-    ):
-        return None
-    informed = replica.fetched(policy, leader, source, number, end)
-    return "fetch", follower._replace(log=leader.log), informed
+    yield (
+        (what, number, source),
+        state.with_broker(source, leader).with_broker(number, follower),
+        None,
+    )
 
 
 def _lagging(state: State, number: int) -> int:

@@ -187,18 +187,24 @@ def test_accepted_risks_do_not_fail(folder, capsys) -> None:
         (["s.properties", "--kafka", "new"], "new"),
         (["s.properties", "--topic", "orders"], "no file has a topic 'orders'"),
         (["s.properties", "--against", "no-such-branch"], "nor a revision of git"),
-        (["s.properties", "--scenario", "B99"], "'B99' is no risk of this configuration"),
+        (
+            ["alone.yml", "--scenario", "B99"],
+            "'B99' is no risk of this configuration",
+        ),
         (["s.properties", "--sarif", "no/such/folder/x.sarif"], "no/such/folder"),
         (["bad.properties"], "has no reason"),
     ],
 )
 def test_bad_input_is_one_message(folder, capsys, arguments, message) -> None:
     write({"s.properties": SERVER.format(2), "main.go": "package main\nx := 1\n"})
+    image = "{image: apache/kafka:3.9.1, environment: {KAFKA_NODE_ID: 1}}"
+    write({"alone.yml": f"services: {{kafka: {image}}}\n"})
     write({"bad.properties": SERVER.format(2) + "# ackproof: accept B5\n"})
     Path("empty").mkdir()
     code = ackproof("audit", *arguments)
     error = capsys.readouterr().err
     assert message in error
+    assert ", ," not in error
     assert "Traceback" not in error
     assert code in (ExitCode.USAGE, ExitCode.ENVIRONMENT)
     assert code == ExitCode.USAGE or "--sarif" in arguments

@@ -78,3 +78,12 @@ def test_the_heading_of_an_arm_has_the_values_that_replace_its_own(
     headings = [line for line in result.output.splitlines() if line.startswith("acks=")]
     arms = ("acks=0", "acks=1", "acks=all, min.insync.replicas=2")
     assert headings == [f"{arm}{replaced}" for arm in arms]
+
+
+def test_a_prediction_for_own_files_alone_names_the_audit(tmp_path: Path) -> None:
+    own = tmp_path / "producer.properties"
+    own.write_text("acks=1\n")
+    for scenario in ([], [str(SCENARIO)]):
+        result = CliRunner().invoke(app, ["predict", *scenario, "--producer", str(own)])
+        assert result.exit_code == 0, result.output
+        assert ("ackproof audit" in result.stdout) == (not scenario)
