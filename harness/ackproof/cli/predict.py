@@ -61,7 +61,6 @@ def predict(
     from ackproof.judgement.expectations import foreseen_violations
     from ackproof.prediction.predict import predict_each
 
-    of_default = scenario is None
     scenario = own_files.scenario_path(scenario, own)
     overriding = own_files.Overriding(own, kafka=kafka, assigned=assigned or [], seed=None)
     configurations = configurations_of(scenario, kafka=kafka, overriding=overriding, skipped=True)
@@ -95,9 +94,7 @@ def predict(
                 replaced = configured.overrides.document()
                 name = configuration_name(configured.name, {}, replaced)
             print_prediction(stdout(), name, record, violations, verbose=verbose)
-        if of_default:
-            typer.echo(
-                "This is about one schedule; `ackproof audit FILES` answers about all failures."
-            )
+        if own.given:
+            typer.echo("`ackproof audit FILES` answers about all failures, not one schedule.")
     if any(violations for _, _, violations in predictions):
         raise typer.Exit(ExitCode.VIOLATED)

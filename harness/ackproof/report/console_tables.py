@@ -37,9 +37,9 @@ _COLOUR = {
 
 #: Whether acked records are lost, by the predicted word.
 _LOST = {
-    "certain": "Acknowledged records are lost, whatever the order of events.",
-    "possible": "Acknowledged records may be lost; it depends on the order of events.",
-    "impossible": "No acknowledged record is lost.",
+    "certain": "This schedule loses acknowledged records, whatever the order of events.",
+    "possible": "This schedule may lose acknowledged records; it depends on the order of events.",
+    "impossible": "This schedule loses no acknowledged record.",
     "not modelled": "The model does not cover this cluster, so nothing is predicted.",
 }
 

@@ -80,10 +80,17 @@ def test_the_heading_of_an_arm_has_the_values_that_replace_its_own(
     assert headings == [f"{arm}{replaced}" for arm in arms]
 
 
-def test_a_prediction_for_own_files_alone_names_the_audit(tmp_path: Path) -> None:
+def test_a_prediction_for_own_files_speaks_of_a_schedule_and_names_the_audit(
+    tmp_path: Path,
+) -> None:
     own = tmp_path / "producer.properties"
     own.write_text("acks=1\n")
-    for scenario in ([], [str(SCENARIO)]):
-        result = CliRunner().invoke(app, ["predict", *scenario, "--producer", str(own)])
+    for scenario, options in (
+        ([], ["--producer", str(own)]),
+        ([str(SCENARIO)], ["--producer", str(own)]),
+        ([str(SCENARIO)], []),
+    ):
+        result = CliRunner().invoke(app, ["predict", *scenario, *options])
         assert result.exit_code == 0, result.output
-        assert ("ackproof audit" in result.stdout) == (not scenario)
+        assert "This schedule " in result.stdout
+        assert ("ackproof audit" in result.stdout) == bool(options)
