@@ -158,7 +158,7 @@ def _commit_remedies(consumer: Client, effect: Effect, auto: Given) -> Iterator[
         given = consumer.settings.get("enable.auto.offset.store")
         yield decision(
             "enable.auto.offset.store",
-            given or Given("true", "default of librdkafka"),
+            given or Given("true", consumer.default),
             "false",
             f"the application stores offsets after processing; {repeats}",
             of=consumer,

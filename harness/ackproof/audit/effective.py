@@ -113,7 +113,7 @@ def of_producer(setup: Setup, key: str, value: object) -> Given:
     """Return a setting of the producer; `value` is that in force, if no file states it."""
     settings = {} if setup.producer is None else setup.producer.settings
     given = setup.settings.get(key) or stated(settings, key)
-    return given or Given(str(value), default_of(setup.producer, setup.partition.kafka_version))
+    return given or Given(str(value), setup.producer.default if setup.producer else NOT_STATED)
 
 
 def of_consumer(setup: Setup, consumer: Client, key: str) -> Given:
@@ -123,7 +123,7 @@ def of_consumer(setup: Setup, consumer: Client, key: str) -> Given:
     if key == "enable.auto.commit" and commits_itself(consumer):
         return Given("false", f"default of {consumer.framework}")
     value = _CONSUMER_DEFAULTS[consumer.library].get(key, "")
-    return Given(value, default_of(consumer, setup.partition.kafka_version))
+    return Given(value, consumer.default)
 
 
 def commits_itself(consumer: Client) -> bool:
@@ -136,13 +136,3 @@ def stated(settings: Settings, key: str) -> Given | None:
     """Return the value that a file states, also under another name of librdkafka."""
     names = [key, *(alias for alias, name in ALIASES.items() if name == key)]
     return next((settings[name] for name in names if name in settings), None)
-
-
-def default_of(client: Client | None, kafka: str) -> str:
-    """Return the source of a client's default."""
-    if client is None:
-        return NOT_STATED
-    if client.library == "librdkafka":
-        return "default of librdkafka"
-    version = kafka if client.version is None else client.version.value
-    return f"default of the Java client {version}"

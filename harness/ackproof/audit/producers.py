@@ -83,7 +83,7 @@ def _assuming(client: Client, kafka: str, when: Mapping[str, str]) -> Iterator[P
 
 def _librdkafka(producer: Client) -> ProducerSettings:
     values = {ALIASES.get(key, key): given for key, given in producer.settings.items()}
-    refusal, default = _out_of_range(values), "default of librdkafka"
+    refusal, default = _out_of_range(values), producer.default
     try:
         acks = parse_acks(values[ACKS].value if ACKS in values else "all")
     except ValueError as error:
@@ -125,7 +125,7 @@ def _java(producer: Client, release: str, when: Mapping[str, str]) -> ProducerSe
     except ValueError as error:
         effective, timeout, refusal = ("all", False, _UNLIMITED, 5), 120_000, str(error)
     acks, idempotence, retries, in_flight = effective
-    default = f"default of the Java client {release}"
+    default = f"{producer.default} {when.get(CLIENT, '')}".rstrip()
     writes = ProducerSettings(
         acks=acks,
         idempotence=idempotence,

@@ -71,6 +71,13 @@ class Client:
     prefix: str = ""
     exactly_once: Given | None = None
 
+    @property
+    def default(self) -> str:
+        """The source of the values that the library has by default, with a stated version."""
+        if self.library == "librdkafka":
+            return "default of librdkafka"
+        return f"default of the Java client {self.version.value if self.version else ''}".rstrip()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnConfig:

@@ -9,6 +9,7 @@ from itertools import product
 import pytest
 
 from ackproof.audit.auditing import audit, of_setups
+from ackproof.audit.effective import of_producer
 from ackproof.audit.risks import found_sets
 from ackproof.audit.setup import Setup
 from ackproof.audit.setups import setups, unread
@@ -202,6 +203,13 @@ def test_a_producer_has_the_defaults_of_its_library(
 def test_a_client_version_that_nobody_states_has_both_defaults() -> None:
     config = own(producers=(producer({}, version=""),))
     assert assumed(config, "producer.version") == ["before 3.0", "3.0 or later"]
+    [group] = setups(config)
+    default = "default of the Java client"
+    assert dict.fromkeys(one.settings["acks"] for one in group) == {
+        Given("1", f"{default} before 3.0"): None,
+        Given("all", f"{default} 3.0 or later"): None,
+    }
+    assert of_producer(group[0], "retries", 5) == Given("5", default)
     stated = own(producers=(producer({"acks": "1"}, version=""),))
     assert assumed(stated, "producer.version") == []
 
