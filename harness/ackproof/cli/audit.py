@@ -7,7 +7,8 @@ import gc
 import json
 import os
 import re
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from ackproof.audit.answer import Audit
     from ackproof.own_config.configuration import OwnConfig
 
+#: The seconds after which an audit says which part of it took longest.
+_LONG_S = 5.0
 _output: Any = partial(typer.Option, metavar="FILE", rich_help_panel="Further outputs")
 
 
@@ -139,9 +142,14 @@ def audit(
     words = files or []
     cases = [word for word in words if prove and _is_case(word)]
     paths = [Path(word) for word in words if word not in cases]
+    began = time.monotonic()
     clusters = _read(paths, kafka, topic, from_cluster, client_config)
+    read = time.monotonic()
     today = datetime.datetime.now(datetime.UTC).date()
     answer = with_accepted(of_clusters(clusters, topic=topic), paths, today)
+    kinds = len({id(one.assumed) for one in answer.answers})  # alike topics share these
+    judged = f"judging {kinds:,} kind{'s' * (kinds != 1)} of topics with their producers"
+    name_slowest({"reading": read - began, judged: time.monotonic() - read})
     if scenario or prove:
         from ackproof.audit import prove as proving
 
@@ -177,6 +185,13 @@ def audit(
         print_audit(stdout(), answer, compared, verbose=verbose)
     if risks:
         raise typer.Exit(ExitCode.VIOLATED)
+
+
+def name_slowest(parts: Mapping[str, float]) -> None:
+    """Print the part of a long audit that took most seconds, on standard error."""
+    if (whole := sum(parts.values())) > _LONG_S:
+        slowest = max(parts, key=lambda name: parts[name])
+        typer.echo(f"{whole:.0f} s, of which {slowest} took {parts[slowest]:.0f} s", err=True)
 
 
 def _is_case(word: str) -> bool:

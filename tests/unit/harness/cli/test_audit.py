@@ -9,6 +9,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from ackproof.cli.audit import name_slowest
 from ackproof.errors import ExitCode
 from command_line import ackproof
 
@@ -266,3 +267,23 @@ def test_many_topics_are_summed_up(folder, capsys) -> None:
     assert len(out.splitlines()) < 60
     _, document = audited(capsys, {}, *files, "--kafka", "4.3.1")
     assert [len(answer["alike"]) for answer in document["answers"]] == [999, 999]
+
+
+@pytest.mark.parametrize(("limit", "named"), [(0.0, True), (3600.0, False)])
+def test_a_long_audit_names_its_slowest_part(folder, capsys, monkeypatch, limit, named) -> None:
+    monkeypatch.setattr("ackproof.cli.audit._LONG_S", limit)
+    topics = "".join(
+        f"Topic: t{number}\tTopicId: A\tPartitionCount: 1\tReplicationFactor: 3\tConfigs: "
+        f"min.insync.replicas={1 + number % 2}\n"
+        for number in range(6)
+    )
+    files = write({"topics.txt": topics, "p.properties": ALL})
+    ackproof("audit", *files, "--kafka", "4.3.1", "--json")
+    out, err = capsys.readouterr()
+    assert json.loads(out)
+    assert ("of which judging 2 kinds of topics" in err or "of which reading took" in err) is named
+
+
+def test_the_slowest_part_of_an_audit_is_that_with_most_seconds(capsys) -> None:
+    name_slowest({"reading": 2.0, "judging 7 kinds": 9.6})
+    assert capsys.readouterr().err == "12 s, of which judging 7 kinds took 10 s\n"
