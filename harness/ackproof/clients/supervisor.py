@@ -331,9 +331,8 @@ class ClientSupervisor:
 
     def _was_fenced(self, process: ProducerProcess | ConsumerProcess) -> bool:
         """Whether a process ended because its successor took over its transactional.id."""
-        return process.name in self.successors and any(
-            f"({code})" in process.error for code in FENCED
-        )
+        first = process.error.partition("\n")[0]
+        return process.name in self.successors and first.endswith(FENCED)
 
     def _start(self, process: ProducerProcess | ConsumerProcess) -> None:
         if isinstance(process, ProducerProcess):
