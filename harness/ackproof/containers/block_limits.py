@@ -52,8 +52,8 @@ echo $device rbps=$bytes wbps=$bytes riops=$operations wiops=$operations > $grou
 def write_s(node: commands.Node, size: int) -> float:
     """Return how long a process in the container needs to write and fsync a file, seconds."""
     blocks = -(-size // 4096)
-    line = f"dd if=/dev/zero of={_PROBE} bs=4k count={blocks} conv=fsync 2>&1; rm -f {_PROBE}"
-    output = commands.run_script(node, line, "dd")
+    line = f"dd if=/dev/zero of={_PROBE} bs=4k count={blocks} conv=fsync 2>&1"
+    output = commands.run_script(node, f"{line}; code=$?; rm -f {_PROBE}; exit $code", "dd")
     took = re.search(r"copied, ([0-9.e-]+) s", output)
     if took is None:
         raise ClusterError(f"a write at {node.name} failed: {output.strip()}")

@@ -104,14 +104,15 @@ def _drive(
 class Load:
     """Notices once that this machine cannot keep up.
 
-    `waited`: the time since boot in which some process waited for a CPU, seconds. `late`: by how
-    much a tick was late.
+    The first period does not count, as clients start in it. `waited`: the time since boot in which
+    some process waited for a CPU, seconds. `late`: by how much a tick was late.
     """
 
     def __init__(self, *, now: float, waited: float) -> None:
         self._began, self._waited = now, waited
         self._late: list[float] = []
         self._noticed = False
+        self._starting = True
 
     def tick(self, *, now: float, waited: float, late: float) -> str:
         """Return the message at the end of the first period in which the machine was too busy."""
@@ -121,7 +122,8 @@ class Load:
             return ""
         share, late_s = (waited - self._waited) / seconds, fmean(self._late)
         self._began, self._waited, self._late = now, waited, []
-        if share < _BUSY or late_s < _LATE_S:
+        starting, self._starting = self._starting, False
+        if starting or share < _BUSY or late_s < _LATE_S:
             return ""
         self._noticed = True
         return (
@@ -135,7 +137,8 @@ def _relieved(run: RunState) -> str:
     """Stop what the verdict does not need, and return a sentence about it."""
     if run.live is None or run.live.job_failed:
         return ""
-    run.live.stop_job()
+    if not run.live.stop_job():
+        return ""
     return ". The live view goes on without reads, lag, unseen sends and loss candidates"
 
 

@@ -330,10 +330,16 @@ class LiveView(Repeating):
             with self.without_job_on_error(), self._reporter.phase("ending the live job"):
                 self._job.end(ends)
 
-    def stop_job(self) -> None:
-        """Leave the CPU to clients and brokers; the view goes on without what the job counts."""
-        self.job_failed = True
+    def stop_job(self) -> bool:
+        """Leave the CPU to clients and brokers; the view goes on without what the job counts.
+
+        Returns whether the job ran until now.
+        """
+        with self.without_job_on_error():
+            self._job.check()
+        ran, self.job_failed = not self.job_failed, True
         self._job.stop()
+        return ran
 
     def turn(self) -> bool:
         """Refresh the view; return True once the job has ended with success."""

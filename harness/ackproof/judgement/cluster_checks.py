@@ -139,8 +139,9 @@ def _shortened(words: str) -> str:
 def reported_errors(evidence: Evidence) -> list[str]:
     """Return sentences about errors that verified faults made brokers report.
 
-    Each has the anomalies of sends that were resolved while its fault was in force, except lost
-    records, whose causes are searched elsewhere. An error without consequences has no sentence.
+    Each has the anomalies of sends that were resolved while its fault was the last one injected,
+    except lost records, whose causes are searched elsewhere. Failed sends and time without acks are
+    those of the run, so they are named only if no other fault was injected.
     """
     errors = {
         row["window"]: effect
@@ -154,7 +155,8 @@ def reported_errors(evidence: Evidence) -> list[str]:
         for row in batch.to_pylist():
             if row["anomaly"] not in (Anomaly.LOST, Anomaly.UNSEEN):
                 anomalies[row["window"]][row["anomaly"]] += 1
-    outage = evidence.observed.get("failed") or evidence.metrics.unavailability_s
+    alone = len(list(evidence.rows("fault_windows"))) == 1
+    outage = alone and (evidence.observed.get("failed") or evidence.metrics.unavailability_s)
     sentences = []
     for window, effect in errors.items():
         counts = [f"{count:,} {anomaly}" for anomaly, count in sorted(anomalies[window].items())]

@@ -78,7 +78,14 @@ def price(best: Cell, summary: Summary) -> str:
     others = [cell for cell in others if cell.losing] or others
     if not others:
         return ""
-    other = min(others, key=lambda cell: (bool(cell.late), trials.unavailable_s(cell)))
+    other = min(
+        others,
+        key=lambda cell: (
+            cell.unavailability_s is None,
+            bool(cell.late),
+            trials.unavailable_s(cell),
+        ),
+    )
     parts = []
     timed = best.unavailability_s and other.unavailability_s
     if timed:

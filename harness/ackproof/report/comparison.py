@@ -36,10 +36,13 @@ ENDED = {
 SHOWN_RUNS = 8
 
 
-def shown_runs(summary: Summary, results: Sequence[tuple[Path, Verdict]]) -> list[Path]:
+def shown_runs(
+    summary: Summary, results: Sequence[tuple[Path, Verdict]], *, most: int = SHOWN_RUNS
+) -> list[Path]:
     """Return the runs to show in full.
 
-    All runs of a single round; of several rounds the run of each configuration with most losses.
+    All runs of a single round; of several rounds the run of each configuration with most losses, at
+    most `most`.
     """
     if summary.plan.trials == 1:
         return [run_dir for run_dir, _ in results]
@@ -53,7 +56,7 @@ def shown_runs(summary: Summary, results: Sequence[tuple[Path, Verdict]]) -> lis
         best = examples.get(label)
         if best is None or lost(verdict) > lost(best[1]):
             examples[label] = (run_dir, verdict)
-    return [run_dir for run_dir, _ in list(examples.values())[:SHOWN_RUNS]]
+    return [run_dir for run_dir, _ in list(examples.values())[:most]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,7 +247,8 @@ def _expected(cell: Cell) -> Answer:
         return Answer(text="no" if runs == 1 else f"no, in {cell.unexpected} of {runs} runs")
     undecided = f"{cell.undecided} of {runs} inconclusive" if cell.undecided else ""
     text = "yes" if cell.undecided < runs else "undecided" if runs else "not run"
-    return Answer(text=text, note=undecided or (cell.error if cell.failed else ""))
+    failed = (f"not run: {cell.error}" if runs else cell.error) if cell.failed else ""
+    return Answer(text=text, note="; ".join(filter(None, (undecided, failed))))
 
 
 def _number(spread: Spread) -> str:

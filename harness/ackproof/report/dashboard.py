@@ -81,6 +81,7 @@ def write_dashboard(path: Path, trends: Trends, *, title: str) -> None:
     expected = [AS_EXPECTED[Word(run["verdict"])] for run in trends.runs]
     drawn = figures(trends)
     colours = _colours(trends.runs)
+    counted = {_label(row) for row in trends.losses}
     write_page(
         path,
         "dashboard.html.j2",
@@ -95,6 +96,7 @@ def write_dashboard(path: Path, trends: Trends, *, title: str) -> None:
         },
         drawn=drawn,
         duplicated={_label(row): row for row in trends.duplicates},
+        only_duplicated=[row for row in trends.duplicates if _label(row) not in counted],
         label=_label,
         configurations={_key(run): colours[_configuration(run)] for run in trends.runs},
         key=_key,

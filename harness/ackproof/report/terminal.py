@@ -48,7 +48,8 @@ def print_comparison(
     _print_columns(console, summary)
     for line in (*comparison.notes(summary), *certainty.statistics(summary)):
         _say(console, line)
-    shown = comparison.shown_runs(summary, list(zip(run_dirs, verdicts, strict=True)))
+    results = list(zip(run_dirs, verdicts, strict=True))
+    shown = comparison.shown_runs(summary, results, most=len(results))
     examples = [v for v, run_dir in zip(verdicts, run_dirs, strict=True) if run_dir in shown]
     for verdict in examples:
         for line in (*wording.ended_sentences(verdict), *wording.unobserved_sentences(verdict)):
@@ -63,7 +64,9 @@ def print_comparison(
         if verdict.verdict is not Word.HOLDS:
             became = outcome(verdict)
             reason = verdict.reason if verdict.verdict is Word.INCONCLUSIVE else ""
-            said = f"Undecided in {verdict.name}" in "".join(agreed)  # with the reason
+            # `agreed` has the first line of the reason of a prediction that nothing decided.
+            undecided = verdict.predicted and wording.agreement_of(verdict) == "undecided"
+            said = undecided and "\n" not in reason
             line = f"{verdict.name}: {became.text}{f' ({reason})' if reason and not said else ''}"
             _say(console, line, style=_EXPECTED[became.as_expected])
             _path(console, "", run_dir)

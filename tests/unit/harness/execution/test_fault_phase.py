@@ -48,11 +48,12 @@ def test_a_machine_that_cannot_keep_up_is_reported_once() -> None:
     load = Load(now=0, waited=0)
     quiet = (
         {"now": 2, "waited": 2, "late": 0.02},  # too early to tell
-        {"now": 6, "waited": 6, "late": 0.0005 - 0.02},  # a client uses all that is left
-        {"now": 12, "waited": 6, "late": 0.02},  # nobody waits for a CPU
+        {"now": 6, "waited": 6, "late": 0.02},  # clients start
+        {"now": 12, "waited": 12, "late": 0.0005},  # a client uses all that is left
+        {"now": 18, "waited": 12, "late": 0.02},  # nobody waits for a CPU
     )
-    assert [load.tick(**tick) for tick in quiet] == ["", "", ""]
-    assert load.tick(now=22, waited=15.7, late=0.02).startswith(
+    assert [load.tick(**tick) for tick in quiet] == [""] * len(quiet)
+    assert load.tick(now=28, waited=21.7, late=0.02).startswith(
         "this machine cannot keep up: processes wait for a CPU in 97% of the time. Counts"
     )
-    assert load.tick(now=32, waited=25.7, late=0.02) == ""
+    assert load.tick(now=38, waited=31.7, late=0.02) == ""

@@ -145,7 +145,7 @@ def test_ci_runs_the_scenario_with_the_users_files(ackproof, template, files, op
     command = line[line.index("chaos") :].rstrip("'")
     done = subprocess.run(
         ["sh", "-c", f"echo {command}"],
-        env={"FILES": files, "ACKPROOF_FILES": files},
+        env={"FILES": files, "ACKPROOF_RUN_FILES": files},
         capture_output=True,
         text=True,
         check=True,

@@ -1,4 +1,4 @@
--- Availability and latency of each configuration and Kafka version, over the runs that measured them.
+-- Availability and latency of each configuration and Kafka version, over the runs whose times are known, some as upper bounds.
 SELECT
   scenario, configuration, kafka_version,
   count(*) AS runs,
