@@ -66,8 +66,8 @@ def test_the_job_counts_the_rows_of_the_ledger(losing: tuple[Path, dict[str, Any
         file.metadata.num_rows
         for file in map(pq.ParquetFile, (run_dir / LOCATION["final_log"]).glob("*.parquet"))
     ) + len(totals)
-    assert min(row["availability"] for row in windows if row["partition"] == 0) < 0.5, (
-        "partition 0 had no leader for seconds"
+    assert min(row["availability"] for row in windows if row["partition"] == 0) < 0.8, (
+        "partition 0 had no leader for seconds, which may be in two windows"
     )
 
 
