@@ -36,13 +36,10 @@ from ackproof_spark.tables import LOCATION
 _NICENESS = 5
 #: Maximum seconds of the job's start, of reading to the end offsets, and of its stop.
 _START_S, _END_S, _STOP_S = 120.0, 120.0, 10.0
-
 #: Seconds between refreshes of the view, and over which rates are computed.
 _REFRESH_S, _RATE_S = 0.5, 5.0
-
 #: Characters of the job's log that a failure quotes.
 _LOG_TAIL = 1000
-
 #: The columns of `tables.LIVE_PARTITIONS` that only the job knows.
 _OF_JOB = ("read", "lag", "unseen", "candidates")
 _NO_SENDS = [0] * len(OUTCOMES)
@@ -331,10 +328,7 @@ class LiveView(Repeating):
                 self._job.end(ends)
 
     def stop_job(self) -> bool:
-        """Leave the CPU to clients and brokers; the view goes on without what the job counts.
-
-        Returns whether the job ran until now.
-        """
+        """Stop what the job counts, and return whether it ran until now; the view goes on."""
         with self.without_job_on_error():
             self._job.check()
         ran, self.job_failed = not self.job_failed, True
