@@ -182,6 +182,13 @@ def test_a_price_is_told_against_times_that_were_measured() -> None:
         made = changed(summary(), RISKY, late=late)
         [safe] = [cell for cell in made.cells if cell.configuration == SAFE]
         assert advice.price(safe, made).startswith(f"Its price against {against}: ")
+    bounded = changed(changed(summary(), RISKY, unavailability_s=None), WORSE, late=12)
+    assert advice.price(safe, bounded).startswith("Its price against acks=0: ")
+
+
+def test_a_trial_that_failed_is_named_beside_those_that_ran() -> None:
+    made = changed(summary(), SAFE, failed=1, error="a port is taken")
+    assert answers(made, "as expected")[2].note == "not run: a port is taken"
 
 
 def test_upper_bounds_are_not_compared_with_measured_times() -> None:

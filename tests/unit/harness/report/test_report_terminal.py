@@ -99,6 +99,15 @@ def test_findings_and_undecided_runs_have_a_sentence(acks_1, finding, unverified
     assert "Undecided in acks=1: kill of broker 1 was never seen to hold" in text
 
 
+def test_a_comparison_prints_the_whole_reason_of_an_inconclusive_run(acks_1, unverified):
+    reason = "producer 0 stopped for good: _FENCED\n  its hint; kill of broker 1 never began"
+    for changes in ({}, {"predicted": {}}):
+        verdict = unverified.verdict.model_copy(update={"reason": reason, **changes})
+        assert "kill of broker 1 never began" in compared(
+            acks_1, unverified._replace(verdict=verdict), width=300
+        )
+
+
 @pytest.mark.parametrize("width", [80, 100, 160])
 def test_lines_are_not_truncated_and_fit_the_width(acks_1, acks_all, unverified, width):
     text = compared(acks_1, acks_all, unverified, width=width)
