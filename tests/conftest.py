@@ -34,6 +34,9 @@ LONG = {
 }
 
 
+SHARED = pytest.StashKey["SharedBrokers"]()
+
+
 #: Thousands of collected tests are long-lived objects, which each collection of garbage visits.
 gc.set_threshold(100_000, 50, 1000)
 
@@ -64,10 +67,19 @@ def _spark_tests(file: str) -> set[str]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the tests that use Spark first, then the long files: they are the slowest."""
-    items.sort(
-        key=lambda item: (item.get_closest_marker("spark") is None, item.path.stem not in LONG)
-    )
+    """Put the tests that use Spark first, then those on brokers, then the other long files.
+
+    The process of Spark starts its tests on brokers last. So tests on brokers, which mostly wait,
+    always run beside tests that need the CPU.
+    """
+
+    def order(item: pytest.Item) -> tuple[bool, bool, bool]:
+        spark, cluster = (
+            item.get_closest_marker(name) is not None for name in ("spark", "cluster")
+        )
+        return not spark, spark == cluster, item.path.stem not in LONG
+
+    items.sort(key=order)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -122,11 +134,19 @@ def image(engine: DockerClient) -> str:
 
 
 @pytest.fixture(scope="session")
-def shared_brokers(engine: DockerClient) -> Iterator[SharedBrokers]:
+def shared_brokers(engine: DockerClient, request: pytest.FixtureRequest) -> SharedBrokers:
     from kafka_clusters import SharedBrokers
 
-    with SharedBrokers(engine) as made:
-        yield made
+    return request.config.stash.setdefault(SHARED, SharedBrokers(engine))
+
+
+@pytest.hookimpl(trylast=True)  # after the fixtures that use the brokers
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """End the shared brokers before the first test without brokers: idle ones use the CPU, too."""
+    if nextitem is None or nextitem.get_closest_marker("cluster") is None:
+        shared = item.config.stash.get(SHARED, None)
+        if shared is not None:
+            shared.close()
 
 
 @pytest.fixture(scope="module")

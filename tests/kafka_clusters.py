@@ -44,6 +44,11 @@ class SharedBrokers(ExitStack):
         self._cluster: KafkaCluster | None = None
         self._failures = 0
 
+    def close(self) -> None:
+        """Remove the brokers; the next test that asks for some gets new ones."""
+        super().close()
+        self._cluster = None
+
     def lend(self, *, failures: int) -> KafkaCluster:
         """Return the brokers with the topic orders (3 partitions, 3 replicas), without records.
 
