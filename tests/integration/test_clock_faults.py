@@ -125,7 +125,7 @@ def test_a_drifting_clock_is_set_right(clocks: KafkaCluster) -> None:
     name = topic(clocks)
     drift = DriftClock(target=1, per_minute="60s")
     with pytest.raises(FaultError, match="s ahead, not"):
-        drift.verify(clocks.interfaces, [1], datetime.now(UTC) - timedelta(seconds=9))
+        drift.verify(clocks.interfaces, [1], (datetime.now(UTC) - timedelta(seconds=9),) * 2)
     recover(clocks, in_force(clocks, drift), [(name, 0), (name, 1)])
     assert stamped(clocks, name) == (0, 0)
 

@@ -171,24 +171,31 @@ class DriftClock(_WrongClock):
             raise ValueError(f"{per_minute:g} s takes too long to observe: write 3s or more")
         return per_minute
 
-    def inject(self, cluster: Cluster, nodes: Sequence[int]) -> datetime:
+    def inject(self, cluster: Cluster, nodes: Sequence[int]) -> tuple[datetime, datetime]:
+        """Return two times between which the clocks began to drift."""
         require_running(cluster, nodes)
+        before = datetime.now(UTC)
         for node in nodes:
             cluster.clocks.shift(node, 0, drift=self._off(1))
-        return datetime.now(UTC)
+        return before, datetime.now(UTC)
 
-    def verify(self, cluster: Cluster, nodes: Sequence[int], done: datetime) -> Evidence:
+    def verify(
+        self, cluster: Cluster, nodes: Sequence[int], done: tuple[datetime, datetime]
+    ) -> Evidence:
         """Read each clock until it is clearly wrong, and each time by what it should be."""
         proofs = []
         for node in nodes:
-            expected = 0.0
-            while abs(expected) < 3 * _TOLERANCE_S:
+            nearest = 0.0
+            while abs(nearest) < 3 * _TOLERANCE_S:
+                asked = datetime.now(UTC)
                 least, most = clock_offset(cluster, node, within_s=self.within)
-                expected = self._off((datetime.now(UTC) - done).total_seconds())
-                if not least - _TOLERANCE_S <= expected <= most + _TOLERANCE_S:
+                nearest = self._off((asked - done[1]).total_seconds())
+                farthest = self._off((datetime.now(UTC) - done[0]).total_seconds())
+                low, high = sorted((nearest, farthest))
+                if high < least - _TOLERANCE_S or low > most + _TOLERANCE_S:
                     raise FaultError(
                         f"broker {node}'s clock is {least:.1f} to {most:.1f} s ahead, not "
-                        f"{expected:.1f} s"
+                        f"{low:.1f} to {high:.1f} s"
                     )
             proofs.append(f"broker {node} logs with a clock that is {most:+.1f} s off and drifts")
         return Evidence.joined(proofs)

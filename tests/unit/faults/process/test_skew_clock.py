@@ -124,15 +124,15 @@ def test_a_skew_that_is_too_small_or_malformed_is_refused(by: object) -> None:
 
 
 @pytest.mark.parametrize("per_minute", ["60s", "-30s"])
-def test_a_drift_is_observed_until_it_is_clear(
-    monkeypatch: pytest.MonkeyPatch, per_minute: str
-) -> None:
+@pytest.mark.parametrize("injecting_s", [0, 3])
+def test_a_drift_is_observed_until_it_is_clear(per_minute: str, injecting_s: int) -> None:
     cluster = logging_cluster()
     fault = DriftClock(target=1, per_minute=per_minute)
-    # It began 7 s ago: as injected now, it would take as long to observe.
-    began = fault.inject(cluster, [1]) - timedelta(seconds=7)
+    # It began 9 s ago: as injected now, it would take as long to observe.
+    before, after = (time - timedelta(seconds=9) for time in fault.inject(cluster, [1]))
     drift, _ = cluster.clock_drifts[1]
-    cluster.clock_drifts[1] = drift, began
+    cluster.clock_drifts[1] = drift, before
+    began = before, after + timedelta(seconds=injecting_s)
     assert "s off and drifts" in fault.verify(cluster, [1], began).text
     cluster.network.stuck = True  # type: ignore[attr-defined]
     with pytest.raises(FaultError, match=r"s ahead, not -?[3-9]"):
