@@ -124,7 +124,7 @@ def run_all(arms: Sequence[Configured], *, until: float | None) -> int:
                 continue
             judged.append((arm, judge.submit(_judge, arm, run_dir, reporter)))
     verdicts = [(arm, one.result()) for arm, one in judged]
-    code = exit_code([one for arm, one in verdicts if arm.scenario.name != _FOR_USERS])
+    code = exit_code(one.verdict for arm, one in verdicts if arm.scenario.name != _FOR_USERS)
     return int(ExitCode.ENVIRONMENT if failed and code != ExitCode.VIOLATED else code)
 
 

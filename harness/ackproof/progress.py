@@ -60,8 +60,6 @@ class DetailReporter:
 
 
 class ConsoleReporter:
-    """Reports to a terminal or a log."""
-
     def __init__(self, console: Console) -> None:
         self._console = console
         self._status = console.status("") if console.is_terminal else None

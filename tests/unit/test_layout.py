@@ -30,7 +30,6 @@ LEVELS_INSIDE = 8
 #: Modules that may have more than 400 lines, each with its reason.
 LONG = {
     "ackproof/judgement/client_checks.py": "everything that is asked about what clients recorded",
-    "ackproof/judgement/partition_trace.py": "one partition's trace, from all evidence of it",
     "ackproof/report/run_plots.py": "the plots of a run, which share its time axis and bands",
     "ackproof_model/effects.py": "the vocabulary of effects, and what each means to the model",
     "ackproof_model/prediction/search.py": "one search, layer by layer, with its time",

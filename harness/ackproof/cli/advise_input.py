@@ -109,8 +109,6 @@ Html = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """The options of a command that judges steps."""
-
     kafka: Kafka
     from_cluster: FromCluster = ""
     client_config: ClientConfig = None

@@ -32,8 +32,6 @@ _output: Any = partial(typer.Option, metavar="FILE", rich_help_panel="Further ou
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outputs:
-    """The files to write besides the answer."""
-
     sarif: Annotated[Path | None, _output(help="For code scanning.")] = None
     junit: Annotated[Path | None, _output()] = None
     markdown: Annotated[Path | None, _output(help="For a pull request; - is standard output.")] = (
@@ -248,7 +246,6 @@ def _compared(
 
 
 def _write(outputs: Outputs, audit: Audit, compared: Difference | None, failing: set[int]) -> None:
-    """Write the files of further outputs. Raises DiskError."""
     from ackproof.runs.directory import disk_errors
 
     if outputs.sarif:

@@ -23,8 +23,6 @@ _option: Any = partial(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AckedLogs:
-    """The options for acked logs."""
-
     acked: Annotated[
         list[Path] | None,
         _option(
@@ -101,13 +99,15 @@ def check(
     if any(map(os.path.exists, paths)):
         start_early()  # while the rest of ackproof is imported, and the files are read
     if histories:
+        from ackproof.runs.verdict import exit_code
+
         reports = history_files.check_histories(paths, settings)
         if as_json:
             options.print_json([history_files.document(one) for one in reports])
         else:
             for report in reports:
                 history_files.print_report(options.stdout(), report)
-        raise typer.Exit(history_files.exit_code(reports))
+        raise typer.Exit(exit_code(report.judgement.verdict for report in reports))
     _judge_runs(paths, out, as_json=as_json)
 
 

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.text import Text
 
 from ackproof import safe_files
-from ackproof.errors import ExitCode, HistoryError, translated
+from ackproof.errors import HistoryError, translated
 
 if TYPE_CHECKING:
     from ackproof_spark.jepsen.check import Report
@@ -129,15 +129,6 @@ def check_histories(paths: Sequence[Path], settings: Mapping[str, Any]) -> list[
         cases = read(paths)
     with spark_session() as spark:
         return check(spark, cases, Configuration(**settings))
-
-
-def exit_code(reports: Sequence[Report]) -> ExitCode:
-    """Return the exit code of all reports: 1 outranks 3."""
-    from ackproof.runs.verdict import EXIT_CODE, Word
-
-    words = {Word(report.judgement.verdict) for report in reports}
-    worst = next(word for word in (Word.VIOLATED, Word.INCONCLUSIVE, Word.HOLDS) if word in words)
-    return EXIT_CODE[worst]
 
 
 def document(report: Report) -> dict[str, Any]:

@@ -164,7 +164,6 @@ def print_json(value: object) -> None:
 
 
 def print_result(text: object, value: object, *, as_json: bool) -> None:
-    """Print a short result, or its JSON."""
     if as_json:
         print_json(value)
     else:
@@ -224,7 +223,7 @@ def exit_with(verdicts: Sequence[Any], failure: AckproofError | None = None) -> 
     """End with the exit code of a suite, whose last run may have ended with `failure`."""
     from ackproof.runs.verdict import exit_code
 
-    code = exit_code(list(verdicts))
+    code = exit_code(verdict.verdict for verdict in verdicts)
     if failure is not None:
         print_error(failure)
         code = code if code == ExitCode.VIOLATED else failure.exit_code

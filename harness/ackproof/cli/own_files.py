@@ -52,8 +52,6 @@ ClientConfig = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnFiles:
-    """The options for a user's own configuration."""
-
     config: Config = None
     server: Annotated[
         Path | None,

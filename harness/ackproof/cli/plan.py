@@ -32,8 +32,6 @@ def _at_most(events: str) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How often each kind of event may happen."""
-
     kills: Annotated[int, _at_most("SIGKILLs of brokers")] = 2
     power_losses: Annotated[int, _at_most("power losses of brokers")] = 1
     clean_stops: Annotated[int, _at_most("controlled shutdowns (SIGTERM)")] = 0

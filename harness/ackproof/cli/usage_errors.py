@@ -86,7 +86,6 @@ def _written(param: Any) -> str:
 
 
 def _illegal(invalid: ValidationError, param: Any) -> str:
-    """Return a message with the value and the legal values of the parameter."""
     [first, *_] = invalid.errors(include_url=False)
     kind = _NUMBERS.get(getattr(getattr(param, "type_descriptor", None), "annotation", None), "")
     low, high = getattr(param, "min", None), getattr(param, "max", None)

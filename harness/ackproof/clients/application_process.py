@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
+from ackproof.clients.program import PR_SET_PDEATHSIG
 from ackproof.clients.shared_page import Progress
 from ackproof.clients.supervisor import ClientSupervisor
 from ackproof.errors import ScenarioError, WorkloadError
@@ -27,9 +28,6 @@ _LOG_TAIL = 2000
 
 #: Exit statuses of a program that ended because of SIGTERM, itself or by its runtime.
 _TERMINATED = (0, -signal.SIGTERM, 128 + signal.SIGTERM)
-
-#: `prctl(2)`: the signal that a process gets when its parent ends.
-_PR_SET_PDEATHSIG = 1
 
 
 def acked_logs(application: Application, run_dir: Path) -> list[Path]:
@@ -92,7 +90,7 @@ class ApplicationSupervisor(ClientSupervisor):
             "ACKPROOF_ACKED": str(acked_log.path(run_dir).resolve()),
             "ACKPROOF_SETTINGS": json.dumps({**scenario.workload.client_settings, **secrets}),
         }
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes]  # while the context is open
         self._deadline = 0.0
         self._asked_to_end = False
         self._acked = 0
@@ -121,7 +119,7 @@ class ApplicationSupervisor(ClientSupervisor):
                     stderr=output,
                     start_new_session=True,  # it is ended with its children
                     # One system call, safe after fork: it ends with a harness that is killed.
-                    preexec_fn=lambda: libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM),  # noqa: PLW1509
+                    preexec_fn=lambda: libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM),  # noqa: PLW1509
                 )
             except OSError as error:
                 raise WorkloadError(
@@ -131,10 +129,9 @@ class ApplicationSupervisor(ClientSupervisor):
                 ) from error
 
     def __exit__(self, *_: object) -> None:
-        if self._process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
         super().__exit__()
 
     def progress(self) -> Progress:
@@ -150,19 +147,18 @@ class ApplicationSupervisor(ClientSupervisor):
         Return whether the application still runs, and has time left.
         """
         super().restart_crashed()
-        return self._program.poll() is None and time.monotonic() < self._deadline
+        return self._process.poll() is None and time.monotonic() < self._deadline
 
     def stop_producers(self) -> None:
-        if self._program.poll() is None:
+        if self._process.poll() is None:
             self._asked_to_end = True
             with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._program.pid, signal.SIGTERM)
+                os.killpg(self._process.pid, signal.SIGTERM)
 
     def await_producers(self) -> list[str]:
-        """Wait for the end of the application; return troubles."""
         troubles = []
         try:
-            status = self._program.wait(self._application.ends_within)
+            status = self._process.wait(self._application.ends_within)
         except subprocess.TimeoutExpired:
             troubles.append(
                 f"the application still ran {self._application.ends_within:g} s after SIGTERM and "
@@ -174,11 +170,6 @@ class ApplicationSupervisor(ClientSupervisor):
         if self.progress().acked == 0:
             troubles.append("the application's acked log has no acked send")
         return troubles
-
-    @property
-    def _program(self) -> subprocess.Popen[bytes]:
-        assert self._process is not None  # entered
-        return self._process
 
     def _ended_with(self, status: int) -> str:
         tail = self._output.read_text(errors="replace")[-_LOG_TAIL:].strip()

@@ -66,7 +66,6 @@ class ConsumerLoop:
         self._consumer = self._connect()
 
     def terminate(self) -> None:
-        """Stop at the next iteration. A signal handler may call this."""
         self._terminated = True
 
     def run(self) -> None:
@@ -208,7 +207,6 @@ class ConsumerLoop:
             self._recorder.event("committed", _by_partition(offsets))
 
     def _crash(self, reads: Sequence[Read], messages: Sequence[Message]) -> NoReturn:
-        """Process half of the records and kill this process."""
         half = len(reads) // 2
         self._process(reads[:half], messages[:half])
         self._processed += half

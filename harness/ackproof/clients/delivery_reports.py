@@ -109,7 +109,6 @@ class DeliveryReports:
         self._stamps: list[tuple[int, int]] = []
         self._errors: list[tuple[KafkaError, Message]] = []
         self.on_delivery = self._on_each()
-        self.on_last_of_batch: OnDelivery = self._on_last_of_batch
 
     @property
     def in_flight(self) -> int:
@@ -191,7 +190,7 @@ class DeliveryReports:
 
         return on_delivery
 
-    def _on_last_of_batch(self, error: KafkaError | None, message: Message) -> None:
+    def on_last_of_batch(self, error: KafkaError | None, message: Message) -> None:
         # One poll may serve a whole queue of reports.
         self.on_delivery(error, message)
         if len(self._delivered) >= RECORD_AT:

@@ -6,7 +6,6 @@ import os
 import signal
 from collections.abc import Callable, Sequence
 
-from ackproof.clients.process import ConsumerProcess, ProducerProcess
 from ackproof.clients.program import EXITED
 from ackproof.clients.shared_page import NOT_READY, Order, State
 from ackproof.clients.supervisor import ClientSupervisor
@@ -25,6 +24,7 @@ class RunClients(Clients):
 
     def __init__(self, supervisor: ClientSupervisor) -> None:
         self._supervisor = supervisor
+        self._process = supervisor.process
 
     def running(self, what: str) -> Sequence[str]:
         """Return the running clients of a group (``producers``), or a client or its successor."""
@@ -108,9 +108,6 @@ class RunClients(Clients):
         return last_result(
             lambda: process.page.obeyed, lambda count: count > more_than, within_s=within_s
         )
-
-    def _process(self, client: str) -> ProducerProcess | ConsumerProcess:
-        return self._supervisor.process(client)
 
 
 def _require(holds: Callable[[], bool], problem: str) -> None:

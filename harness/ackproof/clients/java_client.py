@@ -148,9 +148,6 @@ _OLDEST_JAVA = 17
 #: Memory of a client; the producer's own buffer is 32 MB by default.
 _OPTIONS = ("-Xmx512m", "-XX:+UseSerialGC", "-Xshare:auto")
 
-#: The class paths that this process has checked.
-_READY: dict[str, str] = {}
-
 
 def command(version: str, kind: str, spec: Path) -> list[str]:
     """Return the command of a client; `kind` is producer or consumer.
@@ -163,18 +160,13 @@ def command(version: str, kind: str, spec: Path) -> list[str]:
     return ["setpriv", "--pdeathsig=CONT", *started] if shutil.which("setpriv") else started
 
 
+@cache
 def class_path(version: str, say: Say = silent) -> str:
     """Return the class path of the clients with this version of kafka-clients.
 
     Resolves jars and compiles missing classes. Raises `ImageError` if the version is not available,
     `WorkloadError` if there is no Java compiler.
     """
-    if version not in _READY:
-        _READY[version] = _class_path(version, say)
-    return _READY[version]
-
-
-def _class_path(version: str, say: Say) -> str:
     with exclusive("java-client", say):
         jars = maven.client_jars(version, say)
         digest = hashlib.sha256(b"".join(path.read_bytes() for path in SOURCES)).hexdigest()[:16]

@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 from ackproof.errors import WorkloadError
@@ -25,9 +26,6 @@ _ASK_VERSION = (
     "print(connection.librdkafka_version())"
 )
 
-#: The folders that this process has checked.
-_READY: dict[str, Path] = {}
-
 
 def environment(version: str | None) -> dict[str, str]:
     """Return the environment of a client process; None means the installed librdkafka.
@@ -39,19 +37,18 @@ def environment(version: str | None) -> dict[str, str]:
     return _before_others(folder(version))
 
 
+@cache
 def folder(version: str, say: Say = silent) -> Path:
     """Return the folder with this version of librdkafka; install it if it is absent.
 
     Raises `WorkloadError` if pip cannot install it, or the wheel has another librdkafka.
     """
-    if version not in _READY:
-        with exclusive("librdkafka", say):
-            # A wheel is built for one version of Python.
-            finished = cache_dir() / "librdkafka" / f"{version}-{sys.implementation.cache_tag}"
-            if not finished.is_dir():
-                _install(version, finished, say)
-        _READY[version] = finished
-    return _READY[version]
+    with exclusive("librdkafka", say):
+        # A wheel is built for one version of Python.
+        finished = cache_dir() / "librdkafka" / f"{version}-{sys.implementation.cache_tag}"
+        if not finished.is_dir():
+            _install(version, finished, say)
+    return finished
 
 
 def _before_others(first: Path) -> dict[str, str]:

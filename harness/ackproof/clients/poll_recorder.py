@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import overload
 
 from confluent_kafka import Message
 
@@ -20,8 +19,6 @@ Read = tuple[int, int, int | None, int | None, int]
 
 
 class PollRecorder:
-    """The reads, effects and events of one consumer."""
-
     def __init__(self, spec: ConsumerSpec) -> None:
         self._spec = spec
         self._token = run_token(spec.run_id)
@@ -91,15 +88,8 @@ class PollRecorder:
         return name[1:] if name is not None and name[0] == self._token else (None, None)
 
 
-def _identity(message: Message, id_header: str) -> tuple[str | None, str, str | None]:
+def _identity(message: Message, id_header: str) -> list[str | None]:
     """Return the SHA-256 of the parts by which an application's record may be identified."""
     ids = [value for name, value in message.headers() or () if name == id_header]
-    return _sha256(ids[0] if ids else None), _sha256(message.value() or b""), _sha256(message.key())
-
-
-@overload
-def _sha256(content: bytes) -> str: ...
-@overload
-def _sha256(content: bytes | None) -> str | None: ...
-def _sha256(content: bytes | None) -> str | None:
-    return None if content is None else hashlib.sha256(content).hexdigest()
+    parts = (ids[0] if ids else None, message.value() or b"", message.key())
+    return [None if part is None else hashlib.sha256(part).hexdigest() for part in parts]

@@ -163,8 +163,6 @@ _LOOK_S = 0.1
 
 
 class Probe:
-    """The writers and readers of all partitions."""
-
     def __init__(self, spec: ProbeSpec, page: ProgressPage, secrets: Mapping[str, str]) -> None:
         self._page = page
         self._parent = program.expected_parent(spec.parent)
@@ -183,7 +181,6 @@ class Probe:
             reader.await_first_answer()
 
     def terminate(self) -> None:
-        """Stop at the next iteration. A signal handler may call this."""
         self._stop.set()
 
     def run(self) -> None:

@@ -43,7 +43,6 @@ class ClientProcess(Generic[_Spec]):
         return self.spec.name
 
     def start(self) -> None:
-        """Start the process; `state` shows when it works."""
         path = self.spec.progress.with_suffix(".json")
         path.write_text(self.spec.to_json())
         environment = dict(os.environ)
@@ -119,7 +118,6 @@ class ClientProcess(Generic[_Spec]):
         self.page.stop = True
 
     def resume(self) -> None:
-        """Let a process in `State.PAUSED` continue."""
         self.page.resumed = True
 
     def send_signal(self, signal: int) -> None:

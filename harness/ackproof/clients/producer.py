@@ -78,7 +78,6 @@ class ProducerLoop:
         )
 
     def terminate(self) -> None:
-        """Stop at the next iteration. A signal handler may call this."""
         self._terminated = True
 
     def run(self) -> None:

@@ -27,8 +27,6 @@ Spec = TypeVar("Spec", ProducerSpec, ConsumerSpec, ProbeSpec)
 
 
 class Client(Protocol):
-    """A client loop."""
-
     def run(self) -> None:
         """Work until a bound or a stop."""
 
@@ -68,7 +66,7 @@ _LOOK_S = 1.0
 _GRACE_S = 15.0
 
 #: `prctl(2)`: the signal that a process gets when its parent ends.
-_PR_SET_PDEATHSIG = 1
+PR_SET_PDEATHSIG = 1
 
 
 def _continue_without_parent() -> None:
@@ -78,7 +76,7 @@ def _continue_without_parent() -> None:
     parent is gone, and ends.
     """
     with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGCONT)
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGCONT)
 
 
 def expected_parent(parent: int | None) -> int:

@@ -45,8 +45,6 @@ def now_us() -> int:
 
 
 class State(IntEnum):
-    """The phases of a client process."""
-
     #: The program is not loaded. A process suspended in this phase would outlive its harness.
     LOADING = 0
     STARTING = 1
@@ -143,8 +141,6 @@ class _Cell(Generic[T]):
 
 
 class ProgressPage:
-    """The shared page; the module describes its fields."""
-
     state = _Cell(0, State)
     started_at = _Cell(_STARTED_AT, int)
     updated_at = _Cell(_UPDATED_AT, int)

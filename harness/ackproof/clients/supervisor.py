@@ -134,7 +134,6 @@ class ClientSupervisor:
         return next(process for process in self.processes if process.name == name)
 
     def progress(self) -> Progress:
-        """Return the sum over all producers."""
         return total(producer.progress() for producer in self.producers)
 
     def restart_crashed(self) -> bool:

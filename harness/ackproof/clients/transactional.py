@@ -24,7 +24,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException
 
 from ackproof.clients.shared_page import ProgressPage, State, now_us
-from ackproof.clients.specs import ProducerSpec, TransactionSpec
+from ackproof.clients.specs import FENCED, ProducerSpec, TransactionSpec
 from ackproof.errors import WorkloadError
 from ackproof.ledger import arrow_stream
 from ackproof.ledger.outcome import earliest_resend_s, error_name
@@ -37,13 +37,7 @@ END_S = 90.0
 
 #: Answers of a coordinator that has certainly not committed.
 REFUSED = frozenset(
-    {
-        "_FENCED",
-        "PRODUCER_FENCED",
-        "INVALID_PRODUCER_EPOCH",
-        "INVALID_PRODUCER_ID_MAPPING",
-        "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
-    }
+    {*FENCED, "INVALID_PRODUCER_ID_MAPPING", "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"}
 )
 
 
@@ -56,7 +50,6 @@ def aborts(spec: ProducerSpec) -> Iterator[bool]:
 
 
 def log_path(spec: ProducerSpec) -> Path:
-    """Return the stream in which a producer records its transactions."""
     assert spec.ledger is not None
     run_dir = spec.ledger.parent.parent
     return arrow_stream.stream_path(run_dir, "transactions", f"producer-{spec.number}")
@@ -108,7 +101,6 @@ class Transactions:
         self._log = self._initialize(spec)
 
     def _initialize(self, spec: ProducerSpec) -> TransactionLog:
-        """Initialize the transactional.id, which fences earlier producers."""
         assert spec.ledger is not None
         try:
             self._producer.init_transactions(INITIALIZE_S)
@@ -118,7 +110,7 @@ class Transactions:
                 f"{self._spec.transactional_id!r}: {error.args[0].str()}",
                 hint="The transaction coordinator may be unavailable: see the brokers' logs.",
             ) from error
-        return TransactionLog(log_path(spec), **log_constants(spec), initialized_at=now_us())
+        return TransactionLog(log_path(spec), log_constants(spec), initialized_at=now_us())
 
     def room(self, following: int) -> int:
         """Begin a transaction if none is open; return the sequence at which it must end.

@@ -203,8 +203,6 @@ def _state(key: TopicPartition, view: Placement, at: datetime) -> PartitionState
 
 @dataclass(frozen=True)
 class ListedNode(ContainerNode):
-    """A broker in a container that the scenario lists by name."""
-
     listed_name: str
 
     @property

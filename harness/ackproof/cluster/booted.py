@@ -50,8 +50,6 @@ _ANSWER_S = 60.0
 
 
 class ClusterOperations(TopicOperations, NodeOperations, Operations):
-    """An operator's work on a cluster that ackproof booted, for faults."""
-
     def __init__(self, cluster: ClusterState) -> None:
         TopicOperations.__init__(self, cluster)
         NodeOperations.__init__(self, cluster)

@@ -165,8 +165,6 @@ def parse_feature(description: str, feature: str) -> str | None:
 
 @raises_fault_errors
 class NodeOperations:
-    """Operations on brokers, controllers and the cluster's features, as faults use them."""
-
     def __init__(self, cluster: ClusterState) -> None:
         self._cluster = cluster
         self._added_brokers: list[int] = []

@@ -42,8 +42,6 @@ PORTS = range(20000, 32000)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterNetwork:
-    """A bridge network with a fixed subnet."""
-
     name: str
     subnet: ipaddress.IPv4Network
 

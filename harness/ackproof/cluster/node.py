@@ -38,8 +38,6 @@ from ackproof.errors import ClusterError
 
 
 class KafkaNode(ContainerNode, DockerContainer):  # type: ignore[misc]  # testcontainers is half-typed
-    """A broker, controller or ZooKeeper node in a container of its own."""
-
     def __init__(
         self, spec: NodeSpec, topology: Topology, factory: NodeFactory, *, image: str, address: str
     ) -> None:

@@ -92,7 +92,6 @@ class ClusterState:
         return self._running(self.broker_ids())
 
     def running_controllers(self) -> list[int]:
-        """Return the voters that run and are not paused."""
         return self._running(self.controller_ids())
 
     def _running(self, ids: list[int]) -> list[int]:
@@ -105,7 +104,6 @@ class ClusterState:
         raise ClusterError("no broker is running, so Kafka's tools have no bootstrap server")
 
     def internal_address(self, node: KafkaNode) -> str:
-        """Return the address of the node's INTERNAL listener inside the network."""
         return f"{node.name}:{self.topology.ports['INTERNAL']}"
 
     def run_kafka_tool(
@@ -120,7 +118,6 @@ class ClusterState:
         return commands.run_kafka_tool(broker, classes, *bootstrap, *arguments)
 
     def add_proxy_routes(self, node: KafkaNode) -> None:
-        """Add the proxy's ports for the node's proxied listeners."""
         if self.proxy is None:
             return
         spec, gateway = node.spec, self.topology.gateway

@@ -32,8 +32,6 @@ _ANSWER_S = 30.0
 
 @raises_fault_errors
 class TopicOperations:
-    """Operations on topics of a cluster that ackproof started."""
-
     def __init__(self, cluster: ClusterState) -> None:
         self._cluster = cluster
         #: Values before `override`, by topic and key; None: the topic had no value of its own.

@@ -21,8 +21,6 @@ _ANSWER_S = 5.0
 
 
 class ZooKeeperMetadata:
-    """The committed state of a Kafka cluster, read from its znodes."""
-
     def __init__(self, servers: str) -> None:
         self._servers = servers
         self._client: KazooClient | None = None

@@ -171,7 +171,6 @@ def _group(host: str) -> str:
 
 
 def archive(files: Mapping[str, bytes]) -> bytes:
-    """Return the files as a compressed tar."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
         for name, content in files.items():
@@ -182,7 +181,6 @@ def archive(files: Mapping[str, bytes]) -> bytes:
 
 
 def unpacked(content: bytes) -> dict[str, bytes]:
-    """Return the files in a compressed tar by their paths."""
     with tarfile.open(fileobj=io.BytesIO(content)) as tar:
         opened = {member.name.removeprefix("./"): tar.extractfile(member) for member in tar}
         return {name: file.read() for name, file in opened.items() if file is not None}

@@ -41,7 +41,6 @@ BOOTSTRAP_TIMEOUT_S = 1800
 
 
 def template(name: str) -> str:
-    """Return the text of a file in the folder `dockerfiles`."""
     return (files(__package__) / "dockerfiles" / name).read_text()
 
 

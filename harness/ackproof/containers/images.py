@@ -96,7 +96,6 @@ class LocalImage:
 
     @property
     def of_brokers(self) -> bool:
-        """Whether brokers run from it."""
         return self.kind[:1].isdigit()
 
 
@@ -135,7 +134,10 @@ def ensure(
         if local := _local(client, version):  # another process built it meanwhile
             return local
         published = f"{PUBLISHED}:{version}"
-        if not (reason := _unpublished(version) or pull(client, published, say)):
+        reason = f"{PUBLISHED} exists from 3.7.0 on"
+        if numbers(version) >= _PUBLISHED_SINCE:
+            reason = pull(client, published, say)
+        if not reason:
             say(f"pulled {published}")
             return BrokerImage(reference=published, source="pulled", version=version)
         say(f"{published} cannot be pulled: {reason}")
@@ -230,10 +232,6 @@ def _local(client: DockerClient, version: str) -> BrokerImage | None:
         if exists(client, f"{name}:{version}"):
             return BrokerImage(reference=f"{name}:{version}", source="local", version=version)
     return None
-
-
-def _unpublished(version: str) -> str:
-    return "" if numbers(version) >= _PUBLISHED_SINCE else f"{PUBLISHED} exists from 3.7.0 on"
 
 
 def pull(client: DockerClient, reference: str, say: Say) -> str:

@@ -13,7 +13,6 @@ import tarfile
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
-from typing import IO
 
 from docker import DockerClient
 from docker.errors import APIError, ContainerError
@@ -131,25 +130,19 @@ def _take_jars(archive: Path, folder: Path) -> None:
         with zipfile.ZipFile(archive) as zipped:
             for name in zipped.namelist():
                 if _is_jar(name):
-                    with zipped.open(name) as jar:
-                        _write(jar, folder / PurePosixPath(name).name)
+                    (folder / PurePosixPath(name).name).write_bytes(zipped.read(name))
         return
     with tarfile.open(archive) as tar:
         for member in tar:
             if member.isfile() and _is_jar(member.name):
                 content = tar.extractfile(member)
                 assert content is not None  # it is a file
-                _write(content, folder / PurePosixPath(member.name).name)
+                (folder / PurePosixPath(member.name).name).write_bytes(content.read())
 
 
 def _is_jar(name: str) -> bool:
     path = PurePosixPath(name)
     return path.suffix == ".jar" and path.parent.name == "libs"
-
-
-def _write(jar: IO[bytes], to: Path) -> None:
-    with to.open("wb") as file:
-        shutil.copyfileobj(jar, file)
 
 
 def _version(path: Path, jars: Sequence[Path]) -> str:

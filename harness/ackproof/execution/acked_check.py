@@ -23,7 +23,6 @@ from ackproof.runs import directory as runs
 from ackproof.runs.verdict import UNKNOWN_VERSION, Verdict
 from ackproof.scenario.loader import Configured, dump
 from ackproof.scenario.model import Scenario
-from ackproof.scenario.types import Setting
 from ackproof.spark_session import preflight
 from ackproof_faults.interfaces.cluster import TopicPartition
 from ackproof_spark.reading.final_log import PartitionEnd
@@ -88,7 +87,11 @@ def check_acked(check: AckedCheck, *, out: Path, reporter: Reporter) -> tuple[Pa
                 path=run_dir / "scenario.yaml",
                 name="",
                 scenario=scenario,
-                varied=_known_settings(check, scenario),
+                # The page may state the settings of the cluster and of the user.
+                varied={
+                    **({"acks": check.acks} if check.acks else {}),
+                    "replication_factor": scenario.topic.replication_factor,
+                },
             ),
             run_dir,
         )
@@ -101,7 +104,7 @@ def check_acked(check: AckedCheck, *, out: Path, reporter: Reporter) -> tuple[Pa
         )
         with state:
             try:
-                _read(check, scenario, logs.lowest, state, reporter)
+                _read(check, cluster, logs.lowest, state, reporter)
             except DiskError:
                 raise
             except AckproofError as error:
@@ -157,21 +160,14 @@ def _scenario(
     )
 
 
-def _known_settings(check: AckedCheck, scenario: Scenario) -> dict[str, Setting]:
-    """Return the settings that the page may state: those of the cluster and of the user."""
-    acks: dict[str, Setting] = {"acks": check.acks} if check.acks else {}
-    return {**acks, "replication_factor": scenario.topic.replication_factor}
-
-
 def _read(
     check: AckedCheck,
-    scenario: Scenario,
+    cluster: RunningCluster,
     lowest: Mapping[TopicPartition, int | None],
     state: RunState,
     reporter: Reporter,
 ) -> None:
     """Store the final log of partitions with acked sends, from the lowest acked offset."""
-    cluster = RunningCluster(check.bootstrap_servers, check.settings)
     partitions = sorted(lowest)
     with reporter.phase("waiting for full ISR"):
         cluster.await_full_isr(partitions)
@@ -199,7 +195,7 @@ def _read(
                     begin_offset=min(max(lowest.get(key) or 0, begins.get(key, 0)), end),
                     end_offset=end,
                 )
-                for topic, partition in partitions_of(scenario.topics)
+                for topic, partition in partitions_of(state.configured.scenario.topics)
                 for key in [(topic, partition)]
                 for end in [ends.get(key, 0)]
             ],

@@ -8,6 +8,7 @@ from statistics import fmean
 from ackproof import machine
 from ackproof.clients.fault_target import RunClients
 from ackproof.clients.supervisor import ClientSupervisor
+from ackproof.cluster.admin import partitions_of
 from ackproof.cluster.any_cluster import RunCluster
 from ackproof.execution.run_state import RunState, now
 from ackproof.progress import Reporter
@@ -43,11 +44,7 @@ def run_fault_phase(
     cluster.interfaces.offer("clients", RunClients(clients))
     context = ScheduleContext(
         cluster=cluster.interfaces,
-        partitions=[
-            (name, n)
-            for name, topic in scenario.every_topic.items()
-            for n in range(topic.partitions)
-        ],
+        partitions=partitions_of(scenario.every_topic),
         sends=sends,
         clock=now,
         monotonic=time.monotonic,
@@ -98,7 +95,10 @@ def _drive(
         after = time.monotonic()
         late = after - before - _TICK_S
         if strained := load.tick(now=after, waited=machine.cpu_wait_s(), late=late):
-            reporter.note(strained + _relieved(run))
+            # The verdict does not need what the live view's job counts.
+            stopped = run.live is not None and not run.live.job_failed and run.live.stop_job()
+            relief = ". The live view goes on without reads, lag, unseen sends and loss candidates"
+            reporter.note(strained + (relief if stopped else ""))
 
 
 class Load:
@@ -131,15 +131,6 @@ class Load:
             "time. Counts of records hold; latencies and unavailability may be too long. Run less "
             "beside it, or lower workload.rate"
         )
-
-
-def _relieved(run: RunState) -> str:
-    """Stop what the verdict does not need, and return a sentence about it."""
-    if run.live is None or run.live.job_failed:
-        return ""
-    if not run.live.stop_job():
-        return ""
-    return ". The live view goes on without reads, lag, unseen sends and loss candidates"
 
 
 def unfinished(schedule: Schedule, scenario: Scenario) -> list[str]:

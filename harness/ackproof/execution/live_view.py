@@ -92,7 +92,7 @@ class LiveJob:
             *("--run-dir", str(run_dir), "--bootstrap", bootstrap_servers),
             *(part for topic in topics for part in ("--topic", topic)),
         ]
-        self._process: subprocess.Popen[str] | None = None
+        self._process: subprocess.Popen[str]  # while the context is open
 
     def __enter__(self) -> Self:
         self._log.parent.mkdir(exist_ok=True)
@@ -113,18 +113,16 @@ class LiveJob:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
-        process = self._started()
         try:
-            process.wait(_STOP_S)
+            self._process.wait(_STOP_S)
         except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+            self._process.kill()
+            self._process.wait()
 
     def stop(self) -> None:
-        process = self._started()
-        assert process.stdin is not None  # the job ends with it
+        assert self._process.stdin is not None  # the job ends with it
         with contextlib.suppress(BrokenPipeError):
-            process.stdin.close()
+            self._process.stdin.close()
 
     def await_start(self) -> None:
         """Wait for the first micro-batch, which takes 10 s and more.
@@ -144,30 +142,27 @@ class LiveJob:
 
         Raises SparkError if it fails or takes too long.
         """
-        process = self._started()
         by_topic: dict[str, dict[str, int]] = {}
         for (topic, partition), end in ends.items():
             by_topic.setdefault(topic, {})[str(partition)] = end
         try:
             self._say({"ends": by_topic})
-            process.wait(_END_S)
+            self._process.wait(_END_S)
         except subprocess.TimeoutExpired:
             raise SparkError(f"the live job did not end within {_END_S:g} s") from None
         self.check()
 
     def check(self) -> None:
         """Raise SparkError if the job has failed, with the end of its log."""
-        process = self._started()
-        if process.poll():
+        if status := self._process.poll():
             tail = self._log.read_text(errors="replace")[-_LOG_TAIL:].strip()
-            raise SparkError(f"the live job ended with {process.returncode}: {tail}")
+            raise SparkError(f"the live job ended with {status}: {tail}")
 
     @property
     def over(self) -> bool:
-        return self._started().poll() is not None
+        return self._process.poll() is not None
 
     def rows(self) -> Sequence[Mapping[str, Any]]:
-        """Return the latest rows of `tables.LIVE_PARTITIONS`."""
         import pyarrow.parquet as pq
 
         try:
@@ -177,15 +172,10 @@ class LiveJob:
 
     def _say(self, line: Mapping[str, Any]) -> None:
         """Write to standard input, because other users can read arguments."""
-        process = self._started()
-        assert process.stdin is not None
+        assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError):  # it has failed: `check` raises the reason
-            process.stdin.write(json.dumps(line) + "\n")
-            process.stdin.flush()
-
-    def _started(self) -> subprocess.Popen[str]:
-        assert self._process is not None, "enter it first"
-        return self._process
+            self._process.stdin.write(json.dumps(line) + "\n")
+            self._process.stdin.flush()
 
 
 class LedgerCounts:
@@ -293,8 +283,6 @@ def _marked(count: int, colour: str) -> str:
 
 
 class LiveView(Repeating):
-    """Refreshes the view in a thread."""
-
     def __init__(
         self,
         job: LiveJob,
@@ -360,7 +348,6 @@ class LiveView(Repeating):
                 )
 
     def partitions(self) -> list[LivePartition]:
-        """Return the current state of the run's partitions."""
         views = self._admin.partitions()
         counts = self._counts.update()
         # After a failure the rows of the job are outdated.

@@ -154,7 +154,8 @@ def record(
                     settings=cluster.client_settings,
                 )
             spark.join()
-            with _workload(scenario)(
+            ours = scenario.workload.application is None
+            with (ClientSupervisor if ours else ApplicationSupervisor)(
                 scenario,
                 run_dir,
                 bootstrap_servers=cluster.bootstrap(scenario.workload.listener),
@@ -171,12 +172,6 @@ def record(
             state.troubles.append(f"the container engine failed: {error}")
         if lease is not None and not state.troubles:
             lease.reusable = True
-
-
-def _workload(scenario: Scenario) -> type[ClientSupervisor]:
-    if scenario.workload.application is None:
-        return ClientSupervisor
-    return ApplicationSupervisor
 
 
 def _attach(

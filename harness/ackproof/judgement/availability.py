@@ -54,7 +54,6 @@ class Attempts:
         return max(*self.begun, *self.ended)
 
     def outages(self) -> list[tuple[datetime, datetime]]:
-        """Return when the partition was unavailable, in order."""
         first_begun_from = list(_running_minimum(self.begun))
         outages: list[tuple[datetime, datetime]] = []
         index = 0

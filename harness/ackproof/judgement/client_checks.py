@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -21,7 +20,7 @@ import pyarrow.parquet as pq
 from ackproof.clients.shared_page import StoredPage, total
 from ackproof.clients.specs import ENDED_BY, FENCED, in_force_path
 from ackproof.errors import RunDirectoryError
-from ackproof.judgement.evidence import Evidence, micros, number_of, row_count
+from ackproof.judgement.evidence import Evidence, micros, number_of, row_count, within
 from ackproof.ledger import conversion, producer_ledger
 from ackproof.runs import table_files
 from ackproof.runs.verdict import StoppedProducer
@@ -35,8 +34,6 @@ from ackproof_spark.tables import (
     TRANSACTIONS,
     Outcome,
 )
-
-_Sequences = npt.NDArray[np.int64]
 
 #: The tables of each kind of client; each client writes one file of them.
 _TABLES = {
@@ -103,7 +100,6 @@ def stopped_producers(evidence: Evidence) -> list[StoppedProducer]:
 
 
 def _fatal_errors(evidence: Evidence) -> dict[int, str]:
-    """Return the errors that ended producers, by number."""
     errors = {
         number: _ended_by(in_force_path(evidence.clients / f"producer-{number}"))
         for number in sorted(_client_numbers(evidence)["producer"])
@@ -330,8 +326,8 @@ def _of_producer(ledger: Path, transactions: pa.Table, *, doubtful: int | None) 
             sequence = batch["sequence"].to_numpy()
             outcome = batch["outcome"].to_numpy(zero_copy_only=False)
             highest = max(highest, sequence.max(initial=-1))
-            in_committed = _within(sequence, first, end, committed)
-            in_aborted = _within(sequence, first, end, aborted)
+            in_committed = within(sequence, first[committed], end[committed])
+            in_aborted = within(sequence, first[aborted], end[aborted])
             contradicting += int(np.sum((outcome == Outcome.ACKED) & ~in_committed))
             contradicting += int(np.sum((outcome == Outcome.ABORTED) & in_committed))
             contradicting += int(np.sum((outcome == Outcome.UNKNOWN) & in_aborted))
@@ -348,17 +344,6 @@ def _of_producer(ledger: Path, transactions: pa.Table, *, doubtful: int | None) 
             f"{ledger.stem} counted {doubtful:,} unknown sends, and its committed transactions "
             f"have {unknown:,}"
         )
-
-
-def _within(
-    sequence: _Sequences, first: _Sequences, end: _Sequences, which: npt.NDArray[np.bool_]
-) -> npt.NDArray[np.bool_]:
-    """Return which sequences are in one of the transactions `which`, given in order."""
-    first, end = first[which], end[which]
-    index = np.searchsorted(first, sequence, side="right") - 1
-    within = index >= 0
-    within[within] = sequence[within] < end[index[within]]
-    return within
 
 
 def probe_attempts_made(evidence: Evidence) -> Iterator[str]:

@@ -17,7 +17,6 @@ from ackproof.runs.verdict import EndedNode, FaultReport
 from ackproof.scenario.model import Scenario
 from ackproof.scenario.removal import removed_by
 from ackproof_faults import registered, times_begun
-from ackproof_faults.conditions.targets import TargetSpec
 from ackproof_model.effects import Intercepts
 from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.tables import Outcome
@@ -84,14 +83,10 @@ def _target(scenario: Scenario, fault: FaultReport) -> Iterator[str]:
         yield f"is none that the scenario injects: it injects {fault.fault} of {', '.join(named)}"
     if not fault.nodes:
         yield "has hit no node"
-    elif fault.target in named and not _may_mean(named[fault.target], fault.nodes):
-        yield f"has hit {', '.join(map(str, fault.nodes))}"
-
-
-def _may_mean(target: TargetSpec, nodes: Sequence[int]) -> bool:
-    if target.role == "brokers":
-        return tuple(nodes) == target.brokers
-    return target.role not in _OF_ONE or len(nodes) == 1
+    elif target := named.get(fault.target):
+        one = target.role in _OF_ONE and len(fault.nodes) != 1
+        if one or (target.role == "brokers" and tuple(fault.nodes) != target.brokers):
+            yield f"has hit {', '.join(map(str, fault.nodes))}"
 
 
 def _times(record: RunRecord, fault: FaultReport) -> Iterator[str]:
@@ -126,14 +121,11 @@ def ended_nodes(evidence: Evidence) -> list[EndedNode]:
         elif row["kind"] == Kind.ENDED and node not in failing:
             failing.add(node)
             name = f"{'broker' if node <= brokers else 'controller'} {node}"
-            ended.append(EndedNode(name=name, at=row["at"], why=_shortened(row["text"])))
+            why = row["text"]
+            if len(why) > _LONGEST_WORDS:
+                why = f"{why[:_LONGEST_WORDS].rstrip()} …"
+            ended.append(EndedNode(name=name, at=row["at"], why=why))
     return ended
-
-
-def _shortened(words: str) -> str:
-    if len(words) <= _LONGEST_WORDS:
-        return words
-    return f"{words[:_LONGEST_WORDS].rstrip()} …"
 
 
 def reported_errors(evidence: Evidence) -> list[str]:

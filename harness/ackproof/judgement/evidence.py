@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -63,7 +65,10 @@ class Evidence:
 
     @property
     def prediction(self) -> PredictionRecord:
-        return self.once(PredictionRecord, lambda: runs.read_prediction(self.run_dir))
+        return self.once(
+            PredictionRecord,
+            lambda: runs.read_model(self.run_dir, "prediction.json", PredictionRecord),
+        )
 
     def rows(self, table: str) -> list[dict[str, Any]]:
         """Return the rows of a table; an absent table has none."""
@@ -136,7 +141,6 @@ class Evidence:
 
     @property
     def clients(self) -> Path:
-        """The folder of specifications and progress pages."""
         return self.run_dir / "clients"
 
     def page(self, path: Path) -> StoredPage:
@@ -146,7 +150,6 @@ class Evidence:
             raise RunDirectoryError(f"{path} is damaged: {error}") from None
 
     def pages(self, pattern: str) -> dict[str, StoredPage]:
-        """Return the pages whose clients' names match a pattern."""
         return {
             path.stem: self.page(path) for path in sorted(self.clients.glob(f"{pattern}.progress"))
         }
@@ -192,11 +195,27 @@ class Evidence:
 
 
 def number_of(path: Path) -> int:
-    """Return the number of the producer that wrote a file."""
     try:
         return int(path.stem.removeprefix("producer-"))
     except ValueError:
         raise RunDirectoryError(f"{path} is of no producer: its name has no number") from None
+
+
+def by_partition(rows: Iterable[dict[str, Any]]) -> dict[tuple[str, int], list[dict[str, Any]]]:
+    grouped: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    for row in rows:
+        grouped.setdefault((row["topic"], row["partition"]), []).append(row)
+    return grouped
+
+
+def within(
+    numbers: npt.NDArray[np.int64], first: npt.NDArray[np.int64], end: npt.NDArray[np.int64]
+) -> npt.NDArray[np.bool_]:
+    """Return which numbers are in one of the ranges from `first` to `end` (exclusive), in order."""
+    if not len(first):
+        return np.zeros(len(numbers), dtype=bool)
+    index = np.searchsorted(first, numbers, side="right") - 1
+    return np.asarray((index >= 0) & (numbers < end[index]), dtype=bool)
 
 
 def micros(time: datetime) -> int:

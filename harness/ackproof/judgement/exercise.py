@@ -233,7 +233,8 @@ def _without_transaction(evidence: Evidence) -> Iterator[str]:
     """Yield the faults that struck while no transaction of a producer was open."""
     if evidence.scenario.workload.transactions is None:
         return
-    faults = [fault for fault in evidence.faults if fault.verified and _strikes(fault)]
+    strikes = {name for name, kind in registered().items() if kind is not NoFault}
+    faults = [fault for fault in evidence.faults if fault.verified and fault.fault in strikes]
     if not faults:
         return
     spans = np.array([*_open_spans(evidence)], np.int64).reshape(-1, 2)
@@ -242,11 +243,6 @@ def _without_transaction(evidence: Evidence) -> Iterator[str]:
         end = max(begin, micros(fault.healed_at or fault.verified_at or fault.injected_at))
         if not ((spans[:, 0] <= end) & (spans[:, 1] >= begin)).any():
             yield f"{fault}: no transaction was open while it held"
-
-
-def _strikes(fault: FaultReport) -> bool:
-    kind = registered().get(fault.fault)
-    return kind is not None and kind is not NoFault
 
 
 def _open_spans(evidence: Evidence) -> Iterator[tuple[int, int]]:

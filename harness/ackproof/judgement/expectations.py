@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from typing import get_args
 
 from ackproof.runs.verdict import (
     COUNTS,
@@ -22,6 +23,7 @@ from ackproof.runs.verdict import (
     Word,
 )
 from ackproof.scenario.model import Expect, ExpectedStep, Scenario
+from ackproof.scenario.model import Expectation as Wanted
 from ackproof_spark.anomaly import (
     OF_CLIENTS,
     OF_CONSUMERS,
@@ -31,26 +33,12 @@ from ackproof_spark.anomaly import (
     Anomaly,
 )
 
+_OTHER_NAMES = {"loss": "lost", "duplicates": "duplicated"}
 #: The count that each key of `expect` limits: of an anomaly, of an outcome, or one of `COUNTS`.
 ANOMALY_OF = {
-    "loss": "lost",
-    "duplicates": "duplicated",
-    "reordered": "reordered",
-    "phantom": "phantom",
-    "corrupt": "corrupt",
-    "diverged": "diverged",
-    "aborted_read": "aborted-read",
-    "zombie_commit": "zombie-commit",
-    "hanging_transaction": "hanging-transaction",
-    "unprocessed": "unprocessed",
-    "reprocessed": "reprocessed",
-    "read_then_gone": "read-then-gone",
-    "misplaced_read": "misplaced-read",
-    "failed": "failed",
-    "unknown": "unknown",
-    "removed": "removed",
-    "stopped": "stopped",
-    "follower_fetch": "follower-fetch",
+    key: _OTHER_NAMES.get(key, key.replace("_", "-"))
+    for key, field in Expect.model_fields.items()
+    if get_args(field.annotation) == get_args(Wanted)
 }
 
 #: Anomalies that a client which ended early shows as well.

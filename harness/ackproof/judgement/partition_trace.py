@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from ackproof.judgement.evidence import Evidence, micros, row_count
+from ackproof.judgement.evidence import Evidence, by_partition, micros, row_count, within
 from ackproof.observation.broker_log import BrokerEvent, Kind, parse
 from ackproof_faults import registered
 from ackproof_faults.interfaces.cluster import TopicPartition
@@ -45,8 +45,6 @@ class NotChecked(Exception):  # noqa: N818 - a result, not an error
 
 @dataclass(frozen=True, kw_only=True)
 class _Run:
-    """The tables of a run from which traces are built."""
-
     evidence: Evidence
     states: Mapping[TopicPartition, list[dict[str, Any]]]
     replicas: Mapping[TopicPartition, list[dict[str, Any]]]
@@ -75,8 +73,8 @@ def traces(evidence: Evidence) -> Iterator[tuple[TopicPartition, model.Trace | N
     missing = _why_not_checked(evidence)
     run = _Run(
         evidence=evidence,
-        states=_by_partition([] if missing else evidence.rows("partition_states")),
-        replicas=_by_partition([] if missing else evidence.rows("replica_logs")),
+        states=by_partition([] if missing else evidence.rows("partition_states")),
+        replicas=by_partition([] if missing else evidence.rows("replica_logs")),
     )
     for topic_partition in evidence.scenario.written:
         try:
@@ -285,9 +283,11 @@ def _acks(
     where &= ds.field("broker") == states[-1]["leader"]
     columns = ["base_offset", "last_offset"]
     transactional = _of_partition(run, "replica_batches", topic_partition, columns, where)
+    transactional = transactional.sort_by("base_offset")
+    base, behind = transactional["base_offset"].to_numpy(), transactional["last_offset"].to_numpy()
     offsets = ledger["offset"].to_numpy()
     replaced = _replaced(ledger, final_log)
-    hidden = _within(offsets, transactional) & ~np.isin(offsets, final_log["offset"].to_numpy())
+    hidden = within(offsets, base, behind + 1) & ~np.isin(offsets, final_log["offset"].to_numpy())
     epochs = np.full(len(offsets), -1)
     if leader_log is not None and leader_log.epochs:
         starts = np.array([start for _, start in leader_log.epochs])
@@ -341,16 +341,6 @@ def _replaced(ledger: pa.Table, final_log: pa.Table) -> npt.NDArray[np.int64]:
     return (~same).astype(np.int64)
 
 
-def _within(offsets: npt.NDArray[np.int64], batches: pa.Table) -> npt.NDArray[np.bool_]:
-    """Return for each offset whether it is in one of the batches."""
-    if not len(batches):
-        return np.zeros(len(offsets), dtype=bool)
-    batches = batches.sort_by("base_offset")
-    base, last = batches["base_offset"].to_numpy(), batches["last_offset"].to_numpy()
-    index = np.searchsorted(base, offsets, side="right") - 1
-    return np.asarray((index >= 0) & (offsets <= last[index]), dtype=bool)
-
-
 def _states_in_force(
     ledger: pa.Table,
     states: Sequence[Mapping[str, Any]],
@@ -401,10 +391,3 @@ def _of_partition(
     topic, partition = topic_partition
     rows = (ds.field("topic") == topic) & (ds.field("partition") == partition) & where
     return ds.dataset(run.evidence.run_dir / LOCATION[table]).to_table(columns=columns, filter=rows)
-
-
-def _by_partition(rows: Sequence[dict[str, Any]]) -> dict[TopicPartition, list[dict[str, Any]]]:
-    grouped: dict[TopicPartition, list[dict[str, Any]]] = {}
-    for row in rows:
-        grouped.setdefault((row["topic"], row["partition"]), []).append(row)
-    return grouped

@@ -27,10 +27,9 @@ whether a second attempt can be excluded.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
-from functools import cache
-from typing import Any
+from functools import cache, partial
+from typing import Any, NamedTuple
 
 from ackproof_spark.tables import Outcome
 
@@ -55,25 +54,12 @@ class Meaning(StrEnum):
     UNDECIDED = "undecided"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
-    """The meaning of an error code, with the reason."""
-
+class Rule(NamedTuple):
     meaning: Meaning
     reason: str
 
 
-def _always(reason: str) -> Rule:
-    return Rule(meaning=Meaning.REFUSED_ALWAYS, reason=reason)
-
-
-def _refused(reason: str) -> Rule:
-    return Rule(meaning=Meaning.REFUSED, reason=reason)
-
-
-def _undecided(reason: str) -> Rule:
-    return Rule(meaning=Meaning.UNDECIDED, reason=reason)
-
+_always, _refused, _undecided = (partial(Rule, meaning) for meaning in Meaning)
 
 #: By confluent-kafka's name of the code (`KafkaError.name()`). Kafka's codes are positive; names
 #: with a leading underscore are librdkafka's. A code that is not listed is undecided.

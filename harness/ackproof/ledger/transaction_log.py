@@ -14,6 +14,7 @@ transaction is committed, because only then may an application rely on it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -32,8 +33,6 @@ ABORTED = len(OUTCOMES)
 
 
 class TransactionOutcome(StrEnum):
-    """The outcome of a transaction, as its producer knows it."""
-
     COMMITTED = "committed"
     ABORTED = "aborted"
     UNKNOWN = "unknown"
@@ -42,26 +41,8 @@ class TransactionOutcome(StrEnum):
 class TransactionLog:
     """Records one producer's transactions, before and after each is committed or aborted."""
 
-    def __init__(
-        self,
-        path: Path,
-        *,
-        run_id: str,
-        producer: int,
-        predecessor: int | None,
-        transactional_id: str,
-        initialized_at: int,
-    ) -> None:
-        self._stream = arrow_stream.TableStream(
-            path,
-            TRANSACTIONS,
-            {
-                "run_id": run_id,
-                "producer": producer,
-                "predecessor": predecessor,
-                "transactional_id": transactional_id,
-            },
-        )
+    def __init__(self, path: Path, constants: Mapping[str, Any], *, initialized_at: int) -> None:
+        self._stream = arrow_stream.TableStream(path, TRANSACTIONS, constants)
         self._initialized_at = initialized_at
 
     def committing(self, number: int, *, first: int, end: int) -> None:

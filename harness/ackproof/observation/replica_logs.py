@@ -29,6 +29,7 @@ from requests import RequestException
 
 from ackproof.containers.commands import Command, Node
 from ackproof.errors import EngineError
+from ackproof.ledger.arrow_stream import assemble
 from ackproof.runs.directory import disk_errors
 from ackproof_faults.interfaces.cluster import TopicPartition
 from ackproof_spark.forensics.segments import Batch, Tail, batches
@@ -48,8 +49,6 @@ _TAR_SUCCEEDED = (0, 1)
 
 
 class Broker(Node, Protocol):
-    """A node with log directories."""
-
     @property
     def directories(self) -> Sequence[str]: ...
 
@@ -230,14 +229,9 @@ def _write(
         "partition": log.partition,
         "segment": segment,
     }
-    columns = dict(zip(Batch._fields, zip(*rows, strict=True), strict=True))
-    arrays = [
-        pa.array(columns[field.name], type=field.type)
-        if field.name in columns
-        else pa.repeat(pa.scalar(common[field.name], type=field.type), len(rows))
-        for field in REPLICA_BATCHES
-    ]
-    writer.write_table(pa.Table.from_arrays(arrays, schema=REPLICA_BATCHES))  # type: ignore[attr-defined]
+    values = zip(*rows, strict=True)
+    columns = dict(zip(Batch._fields, map(pa.array, values), strict=True))
+    writer.write_table(assemble(REPLICA_BATCHES, len(rows), common, columns))  # type: ignore[attr-defined]
 
 
 @contextlib.contextmanager

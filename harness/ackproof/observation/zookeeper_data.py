@@ -78,7 +78,8 @@ def _folder(folder: Path) -> _Folder:
             partial += 1  # ZooKeeper does not read it either
     current = folder / FOLDER / "currentEpoch"
     text = current.read_text(errors="replace").strip() if current.is_file() else ""
-    zxids = _zxids(logs)
+    with damage_as_value_error("the data of ZooKeeper"):
+        zxids = frozenset(transactions(logs))
     return _Folder(
         snapshots=snapshots,
         logs=logs,
@@ -87,11 +88,6 @@ def _folder(folder: Path) -> _Folder:
         partial=partial,
         ensemble=(folder / "myid").is_file(),
     )
-
-
-@damage_as_value_error("the data of ZooKeeper")
-def _zxids(logs: Iterable[bytes]) -> frozenset[int]:
-    return frozenset(transactions(logs))
 
 
 def read(folders: Iterable[Path]) -> str:

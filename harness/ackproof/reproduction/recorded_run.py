@@ -18,8 +18,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
 
 from ackproof.errors import RunDirectoryError
+from ackproof.judgement.evidence import micros
 from ackproof.runs import directory as runs
 from ackproof.runs.directory import table_rows
 from ackproof.runs.recovery import recover_run
@@ -62,14 +66,10 @@ def progress_marks(run_dir: Path, times: Sequence[datetime]) -> list[ProgressMar
 
     The ledger must be closed. It is read in batches.
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    import pyarrow.dataset as ds
-
     if not times:
         return []
     order = sorted(times)
-    moments = np.array([_microseconds(time) for time in order], dtype=np.int64)
+    moments = np.array([micros(time) for time in order], dtype=np.int64)
     sent, acked = _Tally(moments), _Tally(moments)
     acknowledged = pa.array(_ACKNOWLEDGED)
     columns = ["outcome", "sent_at", "resolved_at"]
@@ -113,10 +113,6 @@ class _Tally:
         if self.count(index) == 0:
             return float("inf")
         return float(self._moments[index] - self._last[: index + 1].max()) / 1e6
-
-
-def _microseconds(moment: datetime) -> int:
-    return int(np.datetime64(moment.replace(tzinfo=None), "us").astype(np.int64))
 
 
 _Window = Mapping[str, Any]

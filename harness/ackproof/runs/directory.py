@@ -25,7 +25,7 @@ import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, is_dataclass
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -172,7 +172,7 @@ def disk_errors(path: Path) -> Iterator[None]:
         raise
 
 
-def write_table(path: Path, schema: pa.Schema, run_id: str, rows: Iterable[object]) -> None:
+def write_table(path: Path, schema: pa.Schema, run_id: str, rows: Iterable[Any]) -> None:
     """Write dataclass or mapping rows as one Parquet file, in the given order."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -180,7 +180,7 @@ def write_table(path: Path, schema: pa.Schema, run_id: str, rows: Iterable[objec
     from ackproof_spark.tables import SCHEMA_VERSION
 
     common = {"schema_version": SCHEMA_VERSION, "run_id": run_id}
-    records = [{**common, **_mapping(row)} for row in rows]
+    records = [{**common, **(row if isinstance(row, Mapping) else asdict(row))} for row in rows]
     with disk_errors(path.parent), replacing(path) as partial:
         table = pa.Table.from_pylist(records, schema=schema)
         pq.write_table(table, partial, write_page_checksum=True)
@@ -255,10 +255,6 @@ def fresh_name(parent: Path, scenario: str, kind: str, now: datetime) -> str:
 def read_record(run_dir: Path) -> RunRecord:
     """Return `run.json`. Raises RunDirectoryError if `run_dir` is not a run directory."""
     return read_model(run_dir, "run.json", RunRecord)
-
-
-def read_prediction(run_dir: Path) -> PredictionRecord:
-    return read_model(run_dir, "prediction.json", PredictionRecord)
 
 
 def read_verdict(run_dir: Path) -> Verdict:
@@ -355,13 +351,6 @@ def _check_version(path: Path, content: bytes) -> None:
             f"{path} has schema version {version}; this ackproof reads version {SCHEMA_VERSION}",
             hint="Read it with the ackproof that wrote it.",
         )
-
-
-def _mapping(row: object) -> Mapping[str, Any]:
-    if isinstance(row, Mapping):
-        return row
-    assert is_dataclass(row) and not isinstance(row, type)  # noqa: PT018
-    return asdict(row)
 
 
 def _link_latest(out: Path, path: Path) -> None:

@@ -50,9 +50,18 @@ def recover_run(run_dir: Path) -> None:
             hint="Wait until it ends: only then can its ledger be closed.",
         )
     if record.finished_at is None:
-        _await_clients(run_dir)
+        wait_for(
+            lambda: arrow_stream.in_use(run_dir),
+            lambda streams: not streams,
+            within_s=CLIENTS_END_S,
+            failure=lambda streams: RunDirectoryError(
+                f"clients of {run_dir.name} still write, for example {streams[0].name}",
+                hint="They end by themselves after their harness, unless they are suspended.",
+            ),
+        )
+        last_change = max(path.lstat().st_mtime for path in run_dir.rglob("*"))
         ended = {
-            "finished_at": datetime.fromtimestamp(_last_change(run_dir), tz=UTC),
+            "finished_at": datetime.fromtimestamp(last_change, tz=UTC),
             "troubles": [*record.troubles, "the harness was killed before the run ended"],
         }
         seal(run_dir, record.model_copy(update=ended))
@@ -74,22 +83,6 @@ def _refuse_links(run_dir: Path) -> None:
         path = run_dir / location
         if not location.suffix and path.is_symlink():
             raise RunDirectoryError(f"{path} is a link", hint="Put the folder itself there.")
-
-
-def _await_clients(run_dir: Path) -> None:
-    wait_for(
-        lambda: arrow_stream.in_use(run_dir),
-        lambda streams: not streams,
-        within_s=CLIENTS_END_S,
-        failure=lambda streams: RunDirectoryError(
-            f"clients of {run_dir.name} still write, for example {streams[0].name}",
-            hint="They end by themselves after their harness, unless they are suspended.",
-        ),
-    )
-
-
-def _last_change(run_dir: Path) -> float:
-    return max(path.lstat().st_mtime for path in run_dir.rglob("*"))
 
 
 def _add_absent_tables(run_dir: Path, run_id: str) -> None:

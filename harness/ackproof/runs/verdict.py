@@ -7,7 +7,7 @@ them with the prediction: "is it what Kafka may do?". Both are always reported.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, Any, Literal
@@ -391,10 +391,10 @@ REMOVED = "removed"
 COUNTS = (REMOVED, "stopped", "follower-fetch")
 
 
-def exit_code(verdicts: list[Verdict]) -> ExitCode:
-    """Return the exit code of a suite: 1 outranks 3. An environment error (4) ends the suite."""
-    words = {verdict.verdict for verdict in verdicts}
-    for word in (Word.VIOLATED, Word.INCONCLUSIVE):
-        if word in words:
-            return EXIT_CODE[word]
-    return ExitCode.HOLDS
+def exit_code(words: Iterable[str]) -> ExitCode:
+    """Return the exit code of verdicts: 1 outranks 3. An environment error (4) ends the suite."""
+    found = set(words)
+    return next(
+        (EXIT_CODE[word] for word in (Word.VIOLATED, Word.INCONCLUSIVE) if word in found),
+        ExitCode.HOLDS,
+    )

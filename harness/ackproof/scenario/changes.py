@@ -39,8 +39,6 @@ _MOST = 1000
 
 
 class MatrixError(Exception):
-    """An illegal matrix; `path` is the location of the error."""
-
     def __init__(self, path: YamlPath, problem: str) -> None:
         super().__init__(f"{'.'.join(map(str, path))}: {problem}")
         self.path = path

@@ -60,12 +60,8 @@ class Configured:
 Wanted = Callable[[str, str], bool]
 
 
-def _every(name: str, kafka: str) -> bool:
-    return True
-
-
 def load(
-    path: Path, overriding: Overriding = changes.none, wanted: Wanted = _every
+    path: Path, overriding: Overriding = changes.none, wanted: Wanted | None = None
 ) -> list[Configured]:
     """Return the configurations of a file: one, or one for each entry of its matrix.
 
@@ -75,10 +71,6 @@ def load(
     document = parse(path)
     own = overriding(document)
     base = own.on_file({key: value for key, value in document.items() if key != "matrix"})
-
-    def is_wanted(name: str, configuration: Mapping[str, Any]) -> bool:
-        return wanted(name, str(configuration.get("kafka", DEFAULT_KAFKA)))
-
     entries = [changes.Entry(name="", changes={}, path=())]
     try:
         if "matrix" in document:
@@ -89,7 +81,7 @@ def load(
     result = []
     for entry in entries:
         configuration = own.on_configuration(changes.configured(base, entry.changes))
-        if is_wanted(entry.name, configuration):
+        if not wanted or wanted(entry.name, str(configuration.get("kafka", DEFAULT_KAFKA))):
             scenario = _validate(path, document, configuration, own, entry)
             result.append(
                 Configured(
@@ -120,7 +112,7 @@ def validate(document: Mapping[str, Any]) -> Scenario:
 
 
 def load_all(
-    path: Path, overriding: Overriding = changes.none, wanted: Wanted = _every
+    path: Path, overriding: Overriding = changes.none, wanted: Wanted | None = None
 ) -> list[Configured]:
     return [one for file in scenario_files(path) for one in load(file, overriding, wanted)]
 
@@ -226,7 +218,9 @@ def _explain(error: Any) -> tuple[YamlPath, str]:  # noqa: PLR0911 - one for eac
     if kind == "missing":
         return location, "is missing: it is required"
     if kind == "union_tag_invalid":
-        near = difflib.get_close_matches(str(context["tag"]), _tags(context))
+        tags_here = [tag.strip(" '") for tag in context["expected_tags"].split(",")]
+        names = [tag for tag in tags_here if tag not in BLOCKS]
+        near = difflib.get_close_matches(str(context["tag"]), names)
         guess = f"did you mean {near[0]!r}?" if near else "there is no similar name"
         return (
             (*location, "fault"),
@@ -334,11 +328,6 @@ def _step_tags(location: YamlPath) -> dict[int, type[BaseModel]]:
         for index, part in enumerate(location)
         if index and isinstance(location[index - 1], int) and part in kinds
     }
-
-
-def _tags(context: Mapping[str, Any]) -> list[str]:
-    tags = [tag.strip(" '") for tag in context["expected_tags"].split(",")]
-    return [tag for tag in tags if tag not in BLOCKS]
 
 
 def _unknown_key(location: YamlPath) -> str:

@@ -172,7 +172,6 @@ class Scenario(StrictModel):
 
     @property
     def topic(self) -> TopicSpec:
-        """The topic that the workload writes to."""
         return self.topics[self.workload.topic]
 
     def flushes(self, topic: str) -> bool:

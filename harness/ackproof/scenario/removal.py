@@ -42,13 +42,12 @@ def counted(scenario: Scenario) -> bool:
 
     They are if a setting limits how long records remain, or if the scenario expects anything.
     """
-    limited = any(_limited(scenario, topic) for topic in scenario.sends)
-    return limited or scenario.expect.removed != "any"
-
-
-def _limited(scenario: Scenario, topic: str) -> bool:
     unlimited = Records(lasts_s=math.inf)
-    return any(any(removals(settings, unlimited)) for settings in _settings(scenario, topic))
+    return scenario.expect.removed != "any" or any(
+        any(removals(settings, unlimited))
+        for topic in scenario.sends
+        for settings in _settings(scenario, topic)
+    )
 
 
 def _settings(scenario: Scenario, topic: str) -> Iterator[Mapping[str, object]]:

@@ -46,7 +46,6 @@ def names() -> list[str]:
 
 
 def name_of(path: Path) -> str:
-    """Return the name of a shipped file: its path in the folder, without suffix."""
     return path.relative_to(folder()).with_suffix("").as_posix()
 
 

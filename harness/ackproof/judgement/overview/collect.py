@@ -12,7 +12,7 @@ import numpy as np
 
 from ackproof.errors import RunDirectoryError, ScenarioError
 from ackproof.judgement.availability import Attempts, attempts
-from ackproof.judgement.evidence import Evidence
+from ackproof.judgement.evidence import Evidence, by_partition
 from ackproof.judgement.overview.losses import histories, losses_of, read_lost
 from ackproof.judgement.overview.numbers import moment_of
 from ackproof.judgement.overview.safer import safer
@@ -166,9 +166,6 @@ def _lanes(
     """Return leader, epoch and ISR of each partition; `lossy` partitions are first."""
     if origin is None:
         return []
-    by_partition: dict[tuple[str, int], list[dict[str, Any]]] = {}
-    for state in states:
-        by_partition.setdefault((state["topic"], state["partition"]), []).append(state)
     lanes = [
         Lane(
             topic=topic,
@@ -176,7 +173,7 @@ def _lanes(
             replicas=max(len(state["replicas"]) for state in own),
             spans=_spans(own, origin, end),
         )
-        for (topic, partition), own in by_partition.items()
+        for (topic, partition), own in by_partition(states).items()
     ]
     return sorted(
         lanes, key=lambda lane: ((lane.topic, lane.partition) not in lossy, -len(lane.spans))

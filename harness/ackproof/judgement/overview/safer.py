@@ -131,7 +131,6 @@ def safest(scenario: Scenario) -> tuple[Scenario, Mapping[str, Any]]:
 
 
 def durability_of(scenario: Scenario) -> dict[str, str | int | float | bool]:
-    """Return the settings that determine durability."""
     return {
         "acks": scenario.workload.settings.acks,
         "enable.idempotence": scenario.workload.settings.idempotence,

@@ -19,7 +19,7 @@ NOT_FOUND = (
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(librdkafka_wheel, "_READY", {})
+    librdkafka_wheel.folder.cache_clear()
     return tmp_path / "ackproof" / "librdkafka"
 
 
@@ -47,7 +47,7 @@ def test_a_version_is_before_the_installed_packages(cache, pip, monkeypatch):
 
 def test_what_is_in_the_cache_needs_no_pip(cache, pip, monkeypatch):
     folder = librdkafka_wheel.folder("2.3.0")
-    librdkafka_wheel._READY.clear()
+    librdkafka_wheel.folder.cache_clear()
     monkeypatch.setattr(librdkafka_wheel.subprocess, "run", pytest.fail)
     assert librdkafka_wheel.folder("2.3.0") == folder
 

@@ -184,7 +184,7 @@ def test_before_the_job_starts_the_view_shows_leaders_and_then_the_ledger(job, t
         (only,) = view.partitions()
         append(ledger(tmp_path), 0, 1, 2)
         zero, one = view.partitions()
-        running._started().kill()
+        running._process.kill()
     assert (only.topic, only.partition, only.leader, only.acked) == ("orders", 0, 2, 0)
     assert (zero.acked, zero.leader, zero.isr) == (2, 2, (2, 3))
     assert (one.acked, one.leader) == (1, None)
@@ -228,7 +228,7 @@ def test_a_failed_job_is_reported_once_and_the_view_continues(job, tmp_path):
     append(writer, 0, 2)
     with job(code=4) as running:
         running.await_start()
-        running._started().stdin.close()
+        running._process.stdin.close()
         with view_of(running, output, tmp_path) as view:
             wait_for(lambda: view.job_failed, bool, within_s=60, failure=lambda _: SparkError("?"))
             append(writer, 4)
@@ -265,7 +265,7 @@ def test_a_job_that_starts_late_is_shown_when_it_has_started(job, tmp_path, monk
         assert "did not start within 0.1 s" in stream.getvalue()
         table(tmp_path / LOCATION["live_partitions"], candidates=7)
         assert view.partitions()[0].candidates == 7
-        running._started().kill()
+        running._process.kill()
 
 
 def test_a_rate_is_that_of_the_last_seconds(job, tmp_path):

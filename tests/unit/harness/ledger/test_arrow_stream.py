@@ -108,10 +108,7 @@ class TestTransactions:
     def log(self, run_dir: Path) -> TransactionLog:
         return TransactionLog(
             arrow_stream.stream_path(run_dir, "transactions", "producer-0"),
-            run_id="run-1",
-            producer=0,
-            predecessor=None,
-            transactional_id="id",
+            {"run_id": "run-1", "producer": 0, "predecessor": None, "transactional_id": "id"},
             initialized_at=5,
         )
 

@@ -22,7 +22,7 @@ def written(tmp_path):
         }
         assert counts == {key: int(root.get(key)) for key in counts}
         red = counts["failures"] + counts["errors"] > 0
-        assert red == (exit_code(verdicts) is not ExitCode.HOLDS)
+        assert red == (exit_code(one.verdict for one in verdicts) is not ExitCode.HOLDS)
         return root
 
     return write

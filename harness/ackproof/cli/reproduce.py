@@ -1,4 +1,4 @@
-"""`ackproof shrink`: reduce a losing run to the steps that cause the loss."""
+"""`ackproof replay` and `shrink`: repeat a stored run, and reduce it to the steps that lose."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from ackproof.errors import ExitCode, RunDirectoryError
 
 if TYPE_CHECKING:
     from ackproof.reproduction.oracle import ShrinkStore
+    from ackproof.reproduction.replay import Replay
 
 
 def shrink(
@@ -140,3 +141,78 @@ def _planned(
         losses=losses,
     )
     return create(out, plan, recorded.configured), recorded.notes
+
+
+def replay(
+    run_dir: options.RunDir,
+    *,
+    out: options.Out = options.RUNS,
+    spark: options.Spark = options.LOCAL_SPARK,
+    as_json: options.Json = False,
+) -> None:
+    """Repeat a stored run: same seed, same faults, each at the same number of acked sends.
+
+    Prints what differs between both runs. The exit code is that of the repetition's verdict.
+
+    Example: [bold]ackproof replay runs/latest[/]
+    """
+    from ackproof.execution.runner import run
+    from ackproof.judgement.judge import judge_run
+    from ackproof.progress import ConsoleReporter
+    from ackproof.report.terminal import print_run
+    from ackproof.reproduction.recorded_run import recorded_run
+    from ackproof.reproduction.replay import compare_runs
+    from ackproof.runs.directory import write_model
+
+    then = options.find_run(run_dir, out)
+    recorded = recorded_run(then)
+    reporter = ConsoleReporter(options.stderr())
+    for note in recorded.notes:
+        reporter.note(note)
+    if not (then / "verdict.json").exists():
+        judge_run(then)
+    configured = recorded.configured
+    now, verdict = run(
+        configured,
+        out=out,
+        client=options.engine([configured]),
+        reporter=reporter,
+        replays=then.name,
+    )
+    comparison = compare_runs(then, now, notes=recorded.notes)
+    write_model(now / "replay.json", comparison)
+    options.write_reports([now], [verdict], title=now.name)
+    if as_json:
+        options.print_json(
+            {**comparison.model_dump(mode="json"), "run": verdict.model_dump(mode="json")}
+        )
+    else:
+        print_run(options.stdout(), verdict, now)
+        _print(comparison)
+    options.exit_with([verdict])
+
+
+def _print(comparison: Replay) -> None:
+    from rich.markup import escape
+    from rich.table import Table
+
+    from ackproof_faults import fault_of
+
+    console = options.stdout()
+    counts = Table(title=f"replay of {comparison.replays}", title_justify="left", box=None)
+    for column in ("", "then", "now"):
+        counts.add_column(column, justify="left" if not column else "right")
+    counts.add_row("verdict", comparison.then, comparison.now)
+    for count in comparison.observed:
+        if count.then or count.now:
+            counts.add_row(count.what, f"{count.then:,}", f"{count.now:,}")
+    for number, step in enumerate(comparison.steps, start=1):
+        now = "never" if step.now_acked is None else f"{step.now_acked:,}"
+        what = escape(f"{number}. {fault_of(step.fault, step.target, step.hit)}, after acks")
+        counts.add_row(what, f"{step.then_acked:,}", now)
+    console.print(counts)
+    console.print(
+        "The replay agrees with the stored run: same verdict, same kinds of anomaly, same faults."
+        if comparison.same
+        else "The replay differs from the stored run."
+    )
