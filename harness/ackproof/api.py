@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from pydantic import ValidationError
 
-from ackproof.cluster.any_cluster import RunningCluster
+from ackproof.cluster.admin import RunningCluster
 from ackproof.cluster.booted import KafkaCluster
 from ackproof.errors import AckproofError, ClusterError, ScenarioError
 from ackproof.ledger.application_ledger import Ledger as DeliveryLedger

@@ -115,10 +115,7 @@ def shrink(
 def _planned(
     run_dir: Path, out: Path, *, anomaly: str, trials: int, losses: int
 ) -> tuple[ShrinkStore, tuple[str, ...]]:
-    """Store the plan for shrinking a run; return it with the notes on the run.
-
-    Raises RunDirectoryError if the run lacks the anomaly.
-    """
+    """Store the plan for shrinking a run; return it with the notes on the run."""
     from ackproof.reproduction.oracle import ShrinkPlan, create
     from ackproof.reproduction.recorded_run import recorded_run
     from ackproof.runs.directory import fresh_name, read_verdict

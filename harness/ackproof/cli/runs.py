@@ -116,7 +116,6 @@ def open_report(run_dir: RunDir = _LATEST, out: Out = RUNS, as_json: Json = Fals
 
 
 def _stored(out: Path) -> list[tuple[Path, Verdict | None]]:
-    """Return the run directories in `out` with their verdicts, None if one has no verdict."""
     from ackproof.runs.directory import read_verdict
 
     stored: list[tuple[Path, Verdict | None]] = []

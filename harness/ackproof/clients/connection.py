@@ -92,7 +92,6 @@ def connect_producer(
 
 
 def known_partitions(statistics: str, topic: str) -> int:
-    """Return the number of partitions of a topic that librdkafka knows, by its statistics."""
     partitions = json.loads(statistics)["topics"].get(topic, {}).get("partitions", {})
     return sum(int(number) >= 0 and not state["unknown"] for number, state in partitions.items())
 

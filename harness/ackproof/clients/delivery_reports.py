@@ -132,7 +132,6 @@ class DeliveryReports:
         return self._in_flight.count - len(self._delivered) - len(self._errors)
 
     def handed_over(self, sequences: Int64s, at: Int64s) -> None:
-        """Note sends that librdkafka accepted, with their times `at`."""
         self._in_flight.hand_over(sequences, at)
         self._sent += len(sequences)
 

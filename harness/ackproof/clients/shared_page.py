@@ -190,7 +190,6 @@ class ProgressPage:
 
     @property
     def error(self) -> str:
-        """The error with which the process ended; empty without one."""
         length = self.numbers[_ERROR]
         return bytes(self._view[_TEXT : _TEXT + length]).decode(errors="replace")
 

@@ -23,6 +23,9 @@ _OFFSETS_S = 30.0
 
 _MARKER_KEY = "end-marker"
 
+#: How long partitions may take until their ISR is full.
+RECOVERY_S = 90.0
+
 #: Settings of a topic whose records are never removed.
 KEEP_EVERYTHING = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 
@@ -261,6 +264,29 @@ class Admin:
             settings = {**self._settings(), "socket.timeout.ms": socket_timeout_ms}
             self._clients[socket_timeout_ms] = AdminClient(settings)
         return self._clients[socket_timeout_ms]
+
+
+class RunningCluster:
+    """A cluster that is known by its bootstrap servers; `settings` are librdkafka's."""
+
+    def __init__(self, bootstrap_servers: str, settings: Mapping[str, str]) -> None:
+        self.bootstrap_servers = bootstrap_servers
+        self.client_settings = dict(settings)
+        self.admin = Admin(bootstrap_servers, settings=settings)
+
+    def await_full_isr(
+        self, partitions: Sequence[TopicPartition], *, within_s: float = RECOVERY_S
+    ) -> None:
+        def failure(views: Mapping[TopicPartition, PartitionView]) -> ClusterError:
+            late = "; ".join(below_full_isr(views, partitions)[:8])
+            return ClusterError(f"not at full ISR after {within_s:g} s: {late}")
+
+        wait_for(
+            self.admin.partitions,
+            lambda views: not below_full_isr(views, partitions),
+            within_s=within_s,
+            failure=failure,
+        )
 
 
 def new_topics(topics: Mapping[str, TopicSpec]) -> list[NewTopic]:

@@ -16,8 +16,7 @@ from pathlib import Path
 
 from docker.models.containers import Container
 
-from ackproof.cluster.admin import Admin, new_topics, partitions_of
-from ackproof.cluster.any_cluster import RunningCluster
+from ackproof.cluster.admin import Admin, RunningCluster, new_topics, partitions_of
 from ackproof.cluster.container_node import ContainerNode
 from ackproof.cluster.fault_errors import raises_fault_errors
 from ackproof.cluster.hanging_transactions import HangingTransactions

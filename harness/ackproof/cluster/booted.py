@@ -12,8 +12,7 @@ from typing import Any
 from docker import DockerClient
 
 from ackproof.cluster import readiness
-from ackproof.cluster.admin import new_topics, partitions_of
-from ackproof.cluster.any_cluster import RECOVERY_S
+from ackproof.cluster.admin import RECOVERY_S, new_topics, partitions_of
 from ackproof.cluster.hanging_transactions import HangingTransactions
 from ackproof.cluster.interfaces import (
     BrokerLogSearch,

@@ -12,8 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ackproof.cluster import readiness
-from ackproof.cluster.admin import describe
-from ackproof.cluster.any_cluster import RECOVERY_S
+from ackproof.cluster.admin import RECOVERY_S, describe
 from ackproof.cluster.fault_errors import raises_fault_errors, refusals
 from ackproof.cluster.node_files import CONFIG
 from ackproof.cluster.readiness import FENCED_S, QUORUM_TOOL
@@ -97,10 +96,7 @@ def begin_reassignment(
 
 
 def _replicas_without(cluster: ClusterState, broker: int) -> dict[TopicPartition, list[int]]:
-    """Return new replicas of the broker's partitions: other brokers replace it in turn.
-
-    Raises ClusterError if too few brokers would be left for a partition.
-    """
+    """Return new replicas of the broker's partitions: other brokers replace it in turn."""
     others = [other for other in cluster.broker_ids() if other != broker]
     moved: dict[TopicPartition, list[int]] = {}
     for turn, (partition, view) in enumerate(sorted(cluster.partitions().items())):

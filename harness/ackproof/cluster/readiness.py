@@ -8,8 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from ackproof.cluster.admin import Admin, PartitionView, below_full_isr, describe
-from ackproof.cluster.any_cluster import RECOVERY_S
+from ackproof.cluster.admin import RECOVERY_S, Admin, PartitionView, below_full_isr, describe
 from ackproof.cluster.state import ClusterState
 from ackproof.cluster.topology import ZOOKEEPER_PORT
 from ackproof.containers import commands

@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ackproof.cluster.admin import partitions_of
-from ackproof.cluster.any_cluster import RunningCluster
+from ackproof.cluster.admin import RunningCluster, partitions_of
 from ackproof.errors import AckedLogError, AckproofError, ClusterError, DiskError
 from ackproof.execution.final_log import take_final_log
 from ackproof.execution.run_state import RunState, now

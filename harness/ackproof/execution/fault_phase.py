@@ -9,8 +9,7 @@ from ackproof import machine
 from ackproof.clients.fault_target import RunClients
 from ackproof.clients.supervisor import ClientSupervisor
 from ackproof.cluster.admin import partitions_of
-from ackproof.cluster.any_cluster import RunCluster
-from ackproof.execution.run_state import RunState, now
+from ackproof.execution.run_state import RunCluster, RunState, now
 from ackproof.progress import Reporter
 from ackproof.scenario.model import Scenario
 from ackproof_faults import FaultError, Schedule, ScheduleContext, SendCounts

@@ -12,12 +12,11 @@ from ackproof.clients import forwarding
 from ackproof.clients.application_process import acked_logs
 from ackproof.clients.supervisor import ClientSupervisor
 from ackproof.cluster.admin import KEEP_EVERYTHING
-from ackproof.cluster.any_cluster import RunCluster
 from ackproof.cluster.booted import KafkaCluster
 from ackproof.cluster.hanging_transactions import HangingTransaction, HangingTransactions
 from ackproof.errors import ClusterError
 from ackproof.execution.final_log import take_final_log
-from ackproof.execution.run_state import RunState, now
+from ackproof.execution.run_state import RunCluster, RunState, now
 from ackproof.ledger import conversion
 from ackproof.observation import broker_log
 from ackproof.progress import Reporter
@@ -131,10 +130,7 @@ class OpenTransactions:
         )
 
     def _abort_hanging(self) -> list[TopicPartition]:
-        """Abort transactions that Kafka's tool lists twice; return the unstable partitions.
-
-        Raises ClusterError if the tool fails.
-        """
+        """Abort transactions that Kafka's tool lists twice; return the unstable partitions."""
         left = self._unstable()
         listed = set(self._cluster.find(sorted({topic for topic, _ in left}))) if left else set()
         for hanging in sorted(listed & self._suspects, key=str):
@@ -325,7 +321,6 @@ def require_running(cluster: Cluster) -> None:
 
 
 def _take_forwarded(scenario: Scenario, cluster: RunCluster, run: RunState) -> None:
-    """Store the records that consumers forwarded to other topics."""
     topics = [topic for targets in scenario.forwarded.values() for topic in targets]
     partitions = [(name, n) for name in topics for n in range(scenario.topics[name].partitions)]
     if partitions:

@@ -9,6 +9,8 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
+from ackproof.cluster.attached import AttachedCluster
+from ackproof.cluster.booted import KafkaCluster
 from ackproof.execution.live_view import LiveView
 from ackproof.runs import directory as runs
 from ackproof.runs.directory import COMMIT_VARIABLES, Clock, RunRecord
@@ -17,6 +19,8 @@ from ackproof.scenario.loader import Configured
 from ackproof_faults import FaultWindow, Schedule
 from ackproof_spark import tables
 from ackproof_spark.tables import LOCATION
+
+RunCluster = KafkaCluster | AttachedCluster
 
 
 class RunState:

@@ -18,7 +18,6 @@ from ackproof import doctor
 from ackproof.clients import java_client, librdkafka_wheel
 from ackproof.clients.application_process import ApplicationSupervisor, require_startable
 from ackproof.clients.supervisor import ClientSupervisor
-from ackproof.cluster.any_cluster import RunCluster
 from ackproof.cluster.attached import NOT_OBSERVED, AttachedCluster, attached
 from ackproof.cluster.booted import KafkaCluster
 from ackproof.cluster.pool import ClusterPool, Lease
@@ -30,7 +29,7 @@ from ackproof.errors import AckproofError, DiskError, ScenarioError
 from ackproof.execution.fault_phase import run_fault_phase
 from ackproof.execution.final_phase import run_final_phase, take_node_logs, take_states
 from ackproof.execution.live_view import followed
-from ackproof.execution.run_state import RunState, now
+from ackproof.execution.run_state import RunCluster, RunState, now
 from ackproof.judgement.judge import judge_run
 from ackproof.prediction.predict import predict, predict_attached
 from ackproof.progress import Reporter

@@ -115,7 +115,6 @@ def _ended_by(path: Path) -> str:
 
 
 def ledgers(evidence: Evidence) -> Iterator[str]:
-    """Compare the number of ledgers with the number of producers, including the probe's."""
     scenario = evidence.scenario
     written = len(evidence.ledgers())
     # Successors of interrupted producers have a specification, too.
@@ -134,7 +133,6 @@ def probe_coverage(evidence: Evidence) -> Iterator[str]:
 
 
 def tables_of_clients(evidence: Evidence) -> Iterator[str]:
-    """Yield the tables that the scenario's clients should have written but did not."""
     scenario, acked = evidence.scenario, evidence.observed["acked"]
     groups = scenario.workload.consumers
     processing = {
@@ -160,7 +158,6 @@ def tables_of_clients(evidence: Evidence) -> Iterator[str]:
 
 
 def producer_pages_and_ledger(evidence: Evidence) -> Iterator[str]:
-    """Compare the ledger with what the producers counted on their pages."""
     pages = evidence.producer_pages()
     if not pages:
         return
@@ -254,7 +251,6 @@ def _client_numbers(evidence: Evidence) -> dict[str, set[int]]:
 
 
 def consumer_tables(evidence: Evidence) -> Iterator[str]:
-    """Compare reads and effects with the consumer's page, and with each other."""
     # A forwarding consumer rereads records that it could not forward; its effects are in other
     # topics.
     forwards = any(group.into for group in evidence.scenario.workload.consumers.values())
@@ -291,7 +287,6 @@ def _fingerprint(path: Path) -> int:
 
 
 def transaction_tables(evidence: Evidence) -> Iterator[str]:
-    """Compare each producer's transactions with the outcomes in its ledger."""
     if evidence.scenario.workload.transactions is None:
         return
     for path in evidence.transactional_ledgers():
@@ -347,7 +342,6 @@ def _of_producer(ledger: Path, transactions: pa.Table, *, doubtful: int | None) 
 
 
 def probe_attempts_made(evidence: Evidence) -> Iterator[str]:
-    """Compare the attempts of the probe with its ledgers (writes) and its page (reads)."""
     if not evidence.scenario.workload.probe:
         return
     folder = evidence.run_dir / LOCATION["probe"]
@@ -426,7 +420,6 @@ def _reads(path: Path) -> Iterator[tuple[str, int, int]]:
 
 
 def send_times(evidence: Evidence) -> Iterator[str]:
-    """Compare the times in the ledger with those of the run and of the producers' pages."""
     if evidence.scenario.workload.application is not None:
         return  # its acked log may have no times
     pages = {

@@ -17,11 +17,10 @@ from ackproof.runs.verdict import EndedNode, FaultReport
 from ackproof.scenario.model import Scenario
 from ackproof.scenario.removal import removed_by
 from ackproof_faults import registered, times_begun
+from ackproof_faults.interfaces.cluster import TopicPartition
 from ackproof_model.effects import Intercepts
 from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.tables import Outcome
-
-TopicPartition = tuple[str, int]
 
 #: With a smaller share of acked sends, a run is inconclusive: it proves little about the others.
 _LEAST_ACKED = 0.01
@@ -163,7 +162,6 @@ def reported_errors(evidence: Evidence) -> list[str]:
 
 
 def read_to_the_end(evidence: Evidence) -> Iterator[str]:
-    """Yield the partitions whose head or tail is missing in the final log."""
     scenario = evidence.scenario
     application = scenario.workload.application
     # The begin offsets of existing topics were compared with the acked offsets before reading.
@@ -189,7 +187,6 @@ def _expires(scenario: Scenario, topic: str) -> bool:
 
 
 def ends(evidence: Evidence) -> Iterator[str]:
-    """Compare the ends of partitions with the scenario and with the last offset that was read."""
     scenario, rows = evidence.scenario, evidence.rows("partition_ends")
     counts = Counter((row["topic"], row["partition"]) for row in rows)
     for topic, partition in (*scenario.written, *evidence.added):
@@ -243,7 +240,6 @@ def _read_last_offsets(files: Sequence[Path]) -> dict[TopicPartition, int]:
 
 
 def outcomes(evidence: Evidence) -> Iterator[str]:
-    """Yield why the outcomes in the ledger are incomplete or prove too little."""
     observed = evidence.observed
     known = [str(word) for word in Outcome]
     stray = observed["sent"] - sum(observed.get(word, 0) for word in known)

@@ -23,9 +23,8 @@ from ackproof.scenario.client import refresh_setting
 from ackproof.scenario.model import Scenario
 from ackproof.scenario.topics import OFFSETS, TRANSACTIONS
 from ackproof_faults import NoFault, registered
+from ackproof_faults.interfaces.cluster import TopicPartition
 from ackproof_spark.tables import Outcome
-
-TopicPartition = tuple[str, int]
 
 #: What happens in each internal topic.
 _COORDINATED = {OFFSETS: "offset was committed", TRANSACTIONS: "transaction ended"}

@@ -227,7 +227,6 @@ def _read(
 
 
 def _send(error: KafkaError | None, message: Message) -> AckedSend:
-    """Return a delivery report as a line of the acked log."""
     outcome = classify(error, sole_attempt=False)
     partition, offset = message.partition(), message.offset()
     now, latency = time.time(), message.latency()
@@ -246,13 +245,11 @@ def _send(error: KafkaError | None, message: Message) -> AckedSend:
 
 
 def _identity(message: Message) -> str:
-    """Return `AckedSend.identity` of a record."""
     digest, key = _digest_and_key(message)
     return AckedSend(topic="-", partition=0, digest=digest, key=key).identity
 
 
 def _digest_and_key(message: Message) -> tuple[str, str | None]:
-    """Return the digest of a record, and its key if that is text."""
     value, key = _bytes(message.value()), _bytes(message.key())
     digest = hashlib.sha256(value or b"").hexdigest()
     try:

@@ -203,7 +203,6 @@ def _spans(states: list[dict[str, Any]], origin: datetime, end: float) -> list[S
 
 
 def _available(of: Attempts, origin: datetime) -> list[AvailableSpan]:
-    """Return the available and unavailable periods of the attempts."""
     spans, begin = [], of.begin
     for start, stop in of.outages():
         spans += [(begin, start, True), (start, stop, False)]
