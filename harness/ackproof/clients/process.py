@@ -121,7 +121,6 @@ class ClientProcess(Generic[_Spec]):
         self.page.resumed = True
 
     def send_signal(self, signal: int) -> None:
-        """Send a signal; a no-op if the process has ended."""
         self._started().send_signal(signal)
 
     def wait(self, timeout: float | None = None) -> int:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from ackproof.clients.shared_page import StoredPage, recorded
 from ackproof.errors import RunDirectoryError
@@ -28,6 +28,13 @@ from ackproof_spark.tables import LOCATION, PROBE_PRODUCERS
 _BATCH = 1 << 18
 
 _T = TypeVar("_T")
+
+Numbers = NDArray[np.int64]
+
+#: Null in the result of `int64`.
+ABSENT = int(np.iinfo(np.int64).min)
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 _NOT_MEASURED = Metrics(
     duration_s=0,
@@ -171,7 +178,6 @@ class Evidence:
 
     @property
     def added(self) -> list[tuple[str, int]]:
-        """The partitions that faults added to the topics that are written to."""
         return [
             one
             for fault in self.faults
@@ -208,9 +214,7 @@ def by_partition(rows: Iterable[dict[str, Any]]) -> dict[tuple[str, int], list[d
     return grouped
 
 
-def within(
-    numbers: npt.NDArray[np.int64], first: npt.NDArray[np.int64], end: npt.NDArray[np.int64]
-) -> npt.NDArray[np.bool_]:
+def within(numbers: Numbers, first: Numbers, end: Numbers) -> NDArray[np.bool_]:
     """Return which numbers are in one of the ranges from `first` to `end` (exclusive), in order."""
     if not len(first):
         return np.zeros(len(numbers), dtype=bool)
@@ -221,6 +225,16 @@ def within(
 def micros(time: datetime) -> int:
     """Return microseconds since 1970."""
     return round(time.timestamp() * 1e6)
+
+
+def moment_of(micros: int | None) -> datetime | None:
+    return None if micros is None else _EPOCH + timedelta(microseconds=micros)
+
+
+def int64(column: pa.Array | pa.ChunkedArray) -> Numbers:
+    """Convert a column of integers or times (to microseconds); null becomes `ABSENT`."""
+    integers = column.cast(pa.int64()).fill_null(ABSENT)
+    return np.asarray(integers.to_numpy(), dtype=np.int64)
 
 
 def row_count(path: Path) -> int:

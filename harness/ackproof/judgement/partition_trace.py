@@ -13,11 +13,17 @@ from datetime import timedelta
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from ackproof.judgement.evidence import Evidence, by_partition, micros, row_count, within
+from ackproof.judgement.evidence import (
+    Evidence,
+    Numbers,
+    by_partition,
+    micros,
+    row_count,
+    within,
+)
 from ackproof.observation.broker_log import BrokerEvent, Kind, parse
 from ackproof_faults import registered
 from ackproof_faults.interfaces.cluster import TopicPartition
@@ -327,7 +333,7 @@ def _acks(
             )
 
 
-def _replaced(ledger: pa.Table, final_log: pa.Table) -> npt.NDArray[np.int64]:
+def _replaced(ledger: pa.Table, final_log: pa.Table) -> Numbers:
     """Return for each ack 1 if the final log has no record, or another one, at its offset."""
     final_log = final_log.sort_by("offset")
     offsets = ledger["offset"].to_numpy()
@@ -346,7 +352,7 @@ def _states_in_force(
     states: Sequence[Mapping[str, Any]],
     events: Mapping[int, Sequence[BrokerEvent]],
     slack: timedelta,
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+) -> tuple[Numbers, Numbers]:
     """Return the first and the last state in which each ack may have been sent, by time."""
     begins = np.array([micros(state["at"] - slack) for state in states])
     ends = np.array([_last_possible_ack(state, events, slack) for state in states])

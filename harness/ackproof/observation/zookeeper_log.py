@@ -268,7 +268,6 @@ def _moved(
     assigned: Mapping[str, list[int]],
     now: Mapping[TopicPartition, PartitionState],
 ) -> Iterator[PartitionState]:
-    """Yield the partitions whose replicas have changed."""
     for number, replicas in assigned.items():
         old = now.get((topic, int(number)))
         if old is not None and old.replicas != tuple(replicas):

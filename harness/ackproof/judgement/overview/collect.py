@@ -12,9 +12,8 @@ import numpy as np
 
 from ackproof.errors import RunDirectoryError, ScenarioError
 from ackproof.judgement.availability import Attempts, attempts
-from ackproof.judgement.evidence import Evidence, by_partition
+from ackproof.judgement.evidence import Evidence, by_partition, moment_of
 from ackproof.judgement.overview.losses import histories, losses_of, read_lost
-from ackproof.judgement.overview.numbers import moment_of
 from ackproof.judgement.overview.safer import safer
 from ackproof.judgement.overview.timelines import Ask, timelines
 from ackproof.prediction.predict import predict

@@ -11,8 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ackproof.judgement.evidence import Evidence
-from ackproof.judgement.overview.numbers import ABSENT, Numbers, int64, moment_of
+from ackproof.judgement.evidence import ABSENT, Evidence, Numbers, int64, moment_of
 from ackproof.runs.overview import (
     MAX_GROUPS,
     MAX_HISTORIES,

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ackproof.judgement.overview.numbers import ABSENT, Numbers, int64
+from ackproof.judgement.evidence import ABSENT, Numbers, int64
 from ackproof.runs.overview import Timeline
 from ackproof_spark.by_time import BUCKETS, LATENCY, LOG_RATIO, Cells, Grouping
 from ackproof_spark.tables import Outcome
