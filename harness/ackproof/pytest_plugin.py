@@ -281,7 +281,8 @@ class ChaosFile(pytest.File):
         for configured in configurations:
             expected = effective_expectations(configured.scenario) or {"verdict": "holds"}
             for trial in range(trials):
-                label = [part for part in (configured.name, _trial(trial, trials)) if part]
+                which = f"trial {trial + 1}" if trials > 1 else ""
+                label = [part for part in (configured.name, which) if part]
                 for what, value in expected.items():
                     name = f"{what}: {value}" + (f"[{', '.join(label)}]" if label else "")
                     item = ChaosItem.from_parent(
@@ -292,10 +293,6 @@ class ChaosFile(pytest.File):
                         group = f"{self.nodeid}[{', '.join(label)}]"
                         item.add_marker(pytest.mark.xdist_group(group))
                     yield item
-
-
-def _trial(trial: int, trials: int) -> str:
-    return f"trial {trial + 1}" if trials > 1 else ""
 
 
 class ChaosItem(pytest.Item):

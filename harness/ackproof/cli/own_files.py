@@ -176,7 +176,7 @@ class Overriding:
         from ackproof.own_config.overlay import overlay
         from ackproof.scenario.changes import from_assignments, joined
 
-        last = from_assignments(self._assigned, "--set")
+        last = from_assignments(self._assigned)
         if self._own is None:
             return last
         applied = overlay(self._own, document, kafka=self._kafka)

@@ -88,17 +88,14 @@ def _find(name: str) -> Path:
     return path
 
 
-def _first_sentence(text: str) -> str:
-    return text.split(". ", maxsplit=1)[0].removesuffix(".")
-
-
 def _entry(name: str, arms: list[Configured]) -> dict[str, Any]:
     scenario = arms[0].scenario
     case = scenario.case
+    first_sentence = scenario.description.split(". ", maxsplit=1)[0].removesuffix(".")
     return {
         "name": name,
         "case": case.id if case else None,
-        "title": case.title if case else _first_sentence(scenario.description),
+        "title": case.title if case else first_sentence,
         "loses_on": case.loses_on if case else "",
         "fixed_in": case.fixed_in if case else "",
         "skip": case.skip if case else "",

@@ -134,7 +134,8 @@ class ClusterPool(contextlib.AbstractContextManager["ClusterPool"]):
         kind = self._leased
         if kind is None or self._reuse or (scenario.kafka, scenario.cluster) != kind[1:]:
             return
-        if self._has_room_for(2 * (kind.cluster.brokers + kind.cluster.controllers)):
+        memory = (self._client or connect()).info().get("MemTotal", 0)
+        if memory >= 2 * (kind.cluster.brokers + kind.cluster.controllers) * _BYTES_A_NODE:
             self._ahead = kind, self._threads.submit(self._boot, kind, run_id)
 
     def _boot(self, kind: _Kind, run_id: str) -> Lease:
@@ -149,10 +150,6 @@ class ClusterPool(contextlib.AbstractContextManager["ClusterPool"]):
             )
         )
         return Lease(cluster=cluster, removal=removal)
-
-    def _has_room_for(self, nodes: int) -> bool:
-        memory = (self._client or connect()).info().get("MemTotal", 0)
-        return bool(memory >= nodes * _BYTES_A_NODE)
 
     def _booted_ahead(self, kind: _Kind) -> Lease | None:
         """Return the cluster that was booted ahead, if it booted and is of this kind."""

@@ -228,9 +228,6 @@ class Overrides:
                 node[path[-1]] = value
         return changed
 
-    def on_configuration(self, document: Mapping[str, Any]) -> dict[str, Any]:
-        return configured(document, self.merged)
-
     def document(self) -> dict[str, Any]:
         """Return the values as a part of a scenario document, without defaults of a client.
 
@@ -258,7 +255,7 @@ def none(document: Mapping[str, Any]) -> Overrides:
     return Overrides()
 
 
-def from_assignments(assignments: list[str], option: str) -> Overrides:
+def from_assignments(assignments: list[str]) -> Overrides:
     """Return the overrides of `--set KEY=VALUE`; values are YAML. Raises ScenarioError."""
     merged: dict[str, Any] = {}
     sources: dict[YamlPath, str] = {}
@@ -266,21 +263,21 @@ def from_assignments(assignments: list[str], option: str) -> Overrides:
         key, equals, value = text.partition("=")
         if not equals or not key.strip():
             raise ScenarioError(
-                f"{option} {text}: it must be KEY=VALUE",
-                hint=f"For example: {option} workload.settings.acks=1",
+                f"--set {text}: it must be KEY=VALUE",
+                hint="For example: --set workload.settings.acks=1",
             )
         parts = key_path(key.strip())
         if parts[0] in ("version", "matrix"):
-            raise ScenarioError(f"{option} {text}: {parts[0]} cannot be set")
+            raise ScenarioError(f"--set {text}: {parts[0]} cannot be set")
         try:
             plain = YAML(typ="safe").load(StringIO(value))
         except (YAMLError, RecursionError, ValueError, TypeError) as error:
             reason = " ".join(str(error).split())
-            raise ScenarioError(f"{option} {shown(text)}: not a YAML value: {reason}") from None
+            raise ScenarioError(f"--set {shown(text)}: not a YAML value: {reason}") from None
         if problem := size_problem(plain):
-            raise ScenarioError(f"{option} {shown(text)}: {problem}")
+            raise ScenarioError(f"--set {shown(text)}: {problem}")
         merged = configured(merged, nested(parts, plain))
-        sources[tuple(parts)] = f"{option} {key.strip()}"
+        sources[tuple(parts)] = f"--set {key.strip()}"
     return Overrides(merged=merged, sources=sources)
 
 

@@ -80,7 +80,7 @@ def load(
         raise ScenarioError(f"{path}:{line}: {shortened(str(error))}") from None
     result = []
     for entry in entries:
-        configuration = own.on_configuration(changes.configured(base, entry.changes))
+        configuration = changes.configured(changes.configured(base, entry.changes), own.merged)
         if not wanted or wanted(entry.name, str(configuration.get("kafka", DEFAULT_KAFKA))):
             scenario = _validate(path, document, configuration, own, entry)
             result.append(

@@ -62,7 +62,8 @@ def _steps(
         record = predict(changed)
         likelihood = record.predicted.get(_LOST)
         steps.append(_step(settings, record))
-    if likelihood != "impossible" and _lacks_elr(scenario):
+    lacks_elr = not uses_zookeeper(scenario.kafka) and numbers(scenario.kafka) < numbers(_WITH_ELR)
+    if likelihood != "impossible" and lacks_elr:
         upgraded = changed.model_copy(update={"kafka": _WITH_ELR})
         record = predict(upgraded)
         if record.predicted.get(_LOST) not in (likelihood, "certain", None):
@@ -78,12 +79,6 @@ def _step(changes: Mapping[str, Any], record: PredictionRecord) -> SaferStep:
         reason=record.prediction.reasons.get(_LOST, ""),
         availability=record.prediction.availability,
     )
-
-
-def _lacks_elr(scenario: Scenario) -> bool:
-    """Whether an upgrade brings eligible leader replicas, with everything else as it is."""
-    version = scenario.kafka
-    return not uses_zookeeper(version) and numbers(version) < numbers(_WITH_ELR)
 
 
 def _excluded_by_protocol_2(

@@ -252,12 +252,12 @@ def test_aliases_that_multiply_are_counted_before_they_are_followed(tmp_path: Pa
         refusal(tmp_path, SCENARIO + aliases(2))
     lists = ", ".join(f"&l{n + 1} [*l{n}, *l{n}]" for n in range(40))
     with pytest.raises(ScenarioError, match="and 100,000 is the most"):
-        changes.from_assignments([f"faults=[&l0 [1], {lists}]"], "--set")
+        changes.from_assignments([f"faults=[&l0 [1], {lists}]"])
 
 
 def test_an_alias_of_what_holds_it_has_no_end() -> None:
     with pytest.raises(ScenarioError, match="an alias stands inside what its anchor names"):
-        changes.from_assignments(["faults=&s [{sequence: *s}]"], "--set")
+        changes.from_assignments(["faults=&s [{sequence: *s}]"])
 
 
 MANY_DIGITS = "9" * 5_000
@@ -275,7 +275,7 @@ def test_numbers_that_python_cannot_print_are_refused(tmp_path: Path, number: st
     message = refusal(tmp_path, SCENARIO.replace("TOPIC", f"retention.ms: '{MANY_DIGITS}'"))
     assert "has more than 400 digits" in message
     with pytest.raises(ScenarioError) as raised:
-        changes.from_assignments([f"seed={number}"], "--set")
+        changes.from_assignments([f"seed={number}"])
     assert len(str(raised.value)) < 1_000
 
 

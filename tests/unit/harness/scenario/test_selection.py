@@ -16,7 +16,7 @@ B5 = Path(__file__).parents[4] / "scenarios/catalogue/b05-sole-replica-loses-pow
 
 def selected(**selection: str) -> list[Configured]:
     """Select with a setting that is illegal for the configuration on Kafka 0.10.2.2."""
-    idempotent = from_assignments(["workload.settings.enable.idempotence=true"], "--set")
+    idempotent = from_assignments(["workload.settings.enable.idempotence=true"])
     return select(
         B5, note=lambda _: None, warn=lambda _: None, overriding=lambda _: idempotent, **selection
     )

@@ -18,7 +18,7 @@ ACKS = folder() / "acks.yaml"
 
 
 def warned(*assignments: str) -> list[str]:
-    own = from_assignments(list(assignments), "--set")
+    own = from_assignments(list(assignments))
     [configured] = loader.load(ACKS_ALL, lambda _: own)
     return [f"{place[-1]}: {problem}" for place, problem in warnings(configured.scenario)]
 
@@ -59,7 +59,7 @@ def test_a_version_newer_than_the_model_is_predicted_by_its_newest_rules(
     configurations = [
         configured
         for kafka in (version, "4.3.1")
-        for own in [from_assignments([f"kafka='{kafka}'"], "--set")]
+        for own in [from_assignments([f"kafka='{kafka}'"])]
         for configured in loader.load(ACKS_ALL, lambda _, own=own: own)
     ]
     messages = warnings_of(configurations)
@@ -116,12 +116,11 @@ def test_keys_are_kafkas_own_by_version() -> None:
 
 
 def test_set_reaches_every_configuration_and_the_matrix_does_not_undo_it() -> None:
-    own = from_assignments(["workload.settings.acks=1", "seed=9"], "--set")
+    own = from_assignments(["workload.settings.acks=1", "seed=9"])
     with pytest.raises(ScenarioError, match=r"enable.idempotence: true needs acks: all"):
         loader.load(ACKS, lambda _: own)
     more = from_assignments(
         ["workload.settings.acks=1", "workload.settings.enable.idempotence=false", "seed=9"],
-        "--set",
     )
     arms = loader.load(ACKS, lambda _: more)
     assert {configured.scenario.workload.settings.acks for configured in arms} == {"1"}
@@ -145,5 +144,5 @@ def test_set_reaches_every_configuration_and_the_matrix_does_not_undo_it() -> No
 )
 def test_a_bad_assignment_is_named(assignment: str, problem: str) -> None:
     with pytest.raises(ScenarioError) as refused:
-        loader.load(ACKS_ALL, lambda _: from_assignments([assignment], "--set"))
+        loader.load(ACKS_ALL, lambda _: from_assignments([assignment]))
     assert problem in str(refused.value)
