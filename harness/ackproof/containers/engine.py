@@ -81,10 +81,8 @@ def connect() -> DockerClient:
 
     The engine is `DOCKER_HOST`, otherwise the current Docker context (Docker Desktop, Colima and
     rootless engines set it). `DOCKER_HOST` is set to the context's address for this process, so
-    that testcontainers uses the same engine; its reaper is switched off.
-
-    Raises:
-        EngineError: no Docker library, no engine, no permission, or an invalid `DOCKER_HOST`.
+    that testcontainers uses the same engine; its reaper is switched off. Raises EngineError without
+    Docker's library, an engine, or permission, and for an invalid `DOCKER_HOST`.
     """
     try:
         import docker

@@ -56,10 +56,7 @@ def docker_build(
     """Build an image from `texts` and `paths`: contents by their names in the build context.
 
     The engine sets the tag `reference` last, so an interrupted build leaves no image of that name.
-    The caller must hold the build lock.
-
-    Raises:
-        ImageError: a step of the build failed; the message has its last lines.
+    The caller must hold the build lock. Raises ImageError with the last lines of a failed build.
     """
     context_path = cache_dir() / "build-context.tar"
     with context_path.open("w+b") as context:
@@ -125,9 +122,7 @@ def build_base(client: DockerClient, say: Say) -> str:
     """Import the base image from its cached tarball, or from a new one; return its name.
 
     The caller must hold the build lock, and `base_problems()` must be empty or the tarball cached.
-
-    Raises:
-        ImageError: mmdebstrap failed.
+    Raises ImageError if mmdebstrap fails.
     """
     tarball = base_tarball()
     if not tarball.exists():

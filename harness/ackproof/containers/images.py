@@ -122,9 +122,8 @@ def ensure(
 ) -> BrokerImage:
     """Return a broker image for `version`; pull or build it if the engine has none.
 
-    Raises:
-        EngineError: no engine answers.
-        ImageError: `version` is not a version, or its image can be neither pulled nor built here.
+    Raises ScenarioError for other than a version, EngineError, and ImageError if the image can be
+    neither pulled nor built here.
     """
     check_version(version)
     client = client or connect()
@@ -156,9 +155,7 @@ def build(
 ) -> BrokerImage:
     """Build `ackproof/kafka:<version>` without a container registry, even if an image exists.
 
-    Raises:
-        EngineError: no engine answers.
-        ImageError: `version` is not a version, or it cannot be built here.
+    Raises ScenarioError for other than a version, EngineError, ImageError.
     """
     check_version(version)
     client = client or connect()
@@ -175,10 +172,7 @@ def ensure_sidecar(*, client: DockerClient | None = None) -> str:
     """Return an image with `nft`, `tc`, `ss` and `bash`; build it if the engine has none.
 
     It is the base image if that exists or can be built, otherwise a small image on a public Debian.
-
-    Raises:
-        EngineError: no engine answers.
-        ImageError: neither image can be built here.
+    Raises EngineError, and ImageError if neither can be built here.
     """
     client = client or connect()
     for reference in (BASE, SIDECAR):

@@ -49,10 +49,8 @@ def jars_problem(version: str) -> str:
 def kafka_jars(version: str, say: Say) -> Path:
     """Return the cached folder of the jars of a Kafka broker and its tools; resolve them if absent.
 
-    The caller must hold the build lock.
-
-    Raises:
-        ImageError: Maven is missing, cannot reach its registry, or lacks an artifact of `version`.
+    The caller must hold the build lock. Raises ImageError if Maven is missing, cannot reach its
+    registry, or lacks an artifact of `version`.
     """
     finished = _finished(version)
     if finished.is_dir():
