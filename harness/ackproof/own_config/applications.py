@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePath
 
@@ -43,28 +43,24 @@ def read(source: Source) -> Part | None:
     if not any(_kind(source, pairs) for _, pairs in documents):
         return None
     base: dict[str, Text] = {**shared}
-    parts: list[tuple[str, Part]] = []
-    profiles: list[tuple[str, dict[str, Text]]] = []
     for profile, pairs in documents:
-        if profile:
-            profiles.append((profile, pairs))
-        else:
-            base |= pairs
-    if _kind(source, base) and (part := _one(source, base)):
-        parts.append(("", part))
-    for profile, pairs in profiles:
-        if _kind(source, pairs) and (part := _one(source, base | pairs)):
-            parts.append((profile, part))
+        base |= {} if profile else pairs
+    of_profiles = [("", base)] + [
+        (profile, base | pairs) for profile, pairs in documents if profile and _kind(source, pairs)
+    ]
+    parts = [(name, part) for name, pairs in of_profiles if (part := _one(source, pairs))]
     if not parts:
         return None
     return Part(
         shape=parts[0][1].shape,
-        producers=_named([(one, part.producers) for one, part in parts], bool(shared)),
-        consumers=_named([(one, part.consumers) for one, part in parts], bool(shared)),
+        producers=_named([(name, part.producers) for name, part in parts], bool(shared)),
+        consumers=_named([(name, part.consumers) for name, part in parts], bool(shared)),
     )
 
 
 _APPLICATION = re.compile(r"(application|bootstrap|microprofile-config)[\w.-]*$")
+#: Settings of a document that name the profile in which it counts.
+_ACTIVATES = ("spring.config.activate.on-profile", "spring.profiles")
 _PROFILE = re.compile(r"(?:application|bootstrap)-([\w-]+)\.(?:ya?ml|properties)")
 
 
@@ -85,22 +81,19 @@ def _shared(source: Source) -> dict[str, Text]:
     return {}
 
 
-def _named(clients: Iterable[tuple[str, tuple[Client, ...]]], shared: bool) -> tuple[Client, ...]:
+def _named(clients: Sequence[tuple[str, tuple[Client, ...]]], shared: bool) -> tuple[Client, ...]:
     """Return clients with the profile in their names, if it changes them.
 
     shared: whether the clients of no profile are those of another file.
     """
-    found: list[Client] = []
-    common: tuple[Client, ...] = ()
-    for profile, of_profile in clients:
-        if not profile:
-            common = of_profile
-        found += [
-            replace(one, name=f"{one.name} (profile {profile})") if profile else one
-            for one in of_profile
-            if (profile and one not in common) or not (profile or shared)
-        ]
-    return tuple(found)
+    common = next((own for profile, own in clients if not profile), ())
+    changed = (
+        replace(one, name=f"{one.name} (profile {profile})")
+        for profile, own in clients
+        for one in own
+        if profile and one not in common
+    )
+    return (*(() if shared else common), *changed)
 
 
 def _documents(source: Source) -> list[tuple[str, dict[str, Text]]]:
@@ -109,30 +102,23 @@ def _documents(source: Source) -> list[tuple[str, dict[str, Text]]]:
     default = named[1] if named else ""
     found: list[tuple[str, dict[str, Text]]] = []
     for pairs in _settings(source):
-        profile = next(
-            (
-                str(value)
-                for key, value in pairs.items()
-                if key in ("spring.config.activate.on-profile", "spring.profiles")
-            ),
-            default,
-        )
+        profile = next((str(value) for key, value in pairs.items() if key in _ACTIVATES), default)
         quarkus: dict[str, dict[str, Text]] = {}
         for key, value in pairs.items():
             match = re.fullmatch(r"\"?%([\w,-]+)\"?\.(.+)", key)
-            quarkus.setdefault(match[1] if match else profile, {})[match[2] if match else key] = (
-                value
-            )
-        found += list(quarkus.items())
+            of, name = (match[1], match[2]) if match else (profile, key)
+            quarkus.setdefault(of, {})[name] = value
+        found += quarkus.items()
     return found
 
 
 def _settings(source: Source) -> list[dict[str, Text]]:
     """Return the settings of each document of YAML, or of each section of properties."""
-    if _looks_like_properties(source):
-        sections = re.split(r"(?m)^[#!]---.*$", source.text)
+    stripped = (line.strip() for line in source.lines)
+    first = next((line for line in stripped if line and line[0] not in "#!"), "")
+    if re.match(r"[\w.%\"\[\]\\*>-]+\s*=", first):
         line, found = 1, []
-        for section in sections:
+        for section in re.split(r"(?m)^[#!]---.*$", source.text):
             found.append(parse(section, line))
             line += section.count("\n")
         return found
@@ -152,12 +138,6 @@ def _settings(source: Source) -> list[dict[str, Text]]:
 def _unquoted(key: str) -> str:
     """Return a path without quotes and brackets around names that have dots."""
     return re.sub(r"\.?\[\"?([A-Za-z][^\]]*?)\"?\]", r".\1", key).replace('"', "").replace("'", "")
-
-
-def _looks_like_properties(source: Source) -> bool:
-    lines = (line.strip() for line in source.lines)
-    first = next((line for line in lines if line and line[0] not in "#!"), "")
-    return bool(re.match(r"[\w.%\"\[\]\\*>-]+\s*=", first))
 
 
 def _kind(source: Source, pairs: Mapping[str, Text]) -> str:
@@ -184,10 +164,9 @@ def _relaxed(key: str) -> str:
 
 
 def _one(source: Source, pairs: Mapping[str, Text]) -> Part | None:
+    readers = {"spring": spring, "quarkus": quarkus, "micronaut": micronaut}
     kind = _kind(source, pairs)
-    if kind == "spring":
-        return spring(source, pairs)
-    return quarkus(source, pairs) if kind == "quarkus" else micronaut(source, pairs)
+    return readers[kind](source, pairs) if kind else None
 
 
 def spring(source: Source, pairs: Mapping[str, Text]) -> Part | None:
@@ -219,9 +198,9 @@ def spring(source: Source, pairs: Mapping[str, Text]) -> Part | None:
                 "consumes (spring.kafka.producer.…, spring.kafka.consumer.…)"
             )
         consumes = produces = True
-    listener = {f"spring.kafka.listener.{key}": value for key, value in of["listener"].items()}
     channels = {("producer", ""): {**common, **of["producer"]}} if produces else {}
     if consumes:
+        listener = {f"{_SPRING}listener.{key}": value for key, value in of["listener"].items()}
         channels["consumer", ""] = {**common, **of["consumer"], **listener}
     return clients(source, channels, framework="Spring", shape="spring")
 
@@ -339,9 +318,10 @@ def micronaut(source: Source, pairs: Mapping[str, Text]) -> Part | None:
     named: dict[tuple[str, str], dict[str, Text]] = {}
     for key, value in pairs.items():
         if match := _MICRONAUT.fullmatch(key):
-            named.setdefault((match["kind"], match["name"]), {})[_dotted(match["key"])] = value
+            own = named.setdefault((match["kind"], match["name"]), {})
+            own[match["key"].replace("-", ".")] = value
         elif key.startswith("kafka."):
-            common[_dotted(key.removeprefix("kafka."))] = value
+            common[key.removeprefix("kafka.").replace("-", ".")] = value
     if not named:
         return client(source, common, framework="Micronaut", library="java", shape="micronaut")
     channels = {
@@ -353,10 +333,6 @@ def micronaut(source: Source, pairs: Mapping[str, Text]) -> Part | None:
         for (kind, name), own in named.items()
     }
     return clients(source, channels, framework="Micronaut", shape="micronaut")
-
-
-def _dotted(key: str) -> str:
-    return key.replace("-", ".")
 
 
 def shipper(source: Source) -> Part | None:

@@ -40,9 +40,6 @@ class _Cluster:
                 return True
         return False
 
-    def nearness(self, file: str) -> int:
-        return max(_common(file, name) for name, _ in self.members)
-
     def known_to(self, part: Part) -> bool:
         """Whether a client's bootstrap servers are this cluster's nodes."""
         nodes = [node for _, member in self.members for node in member.nodes]
@@ -61,12 +58,7 @@ class _Cluster:
 
 
 def _identities(nodes: Iterable[Node]) -> set[str]:
-    ids = {
-        node.settings[key].value
-        for node in nodes
-        for key in ("node.id", "broker.id")
-        if key in node.settings and node.settings[key].value != "-1"
-    }
+    ids = {given.value for node in nodes for given in node.ids} - {"-1"}
     return ids or {node.name for node in nodes}
 
 
@@ -84,9 +76,8 @@ def _apart(file: str, part: Part) -> list[Part]:
     for node in part.nodes:
         home = next((group for group in groups if not _of_two_clusters(node, group)), None)
         if home is None:
-            groups.append([node])
-        else:
-            home.append(node)
+            groups.append(home := [])
+        home.append(node)
     if len(groups) < 2:
         return [part, *part.others]
     found = [
@@ -154,6 +145,6 @@ def _of_others(found: Sequence[_Cluster], file: str, part: Part) -> list[int]:
     """Return which clusters a file without nodes is about."""
     named = [at for at, one in enumerate(found) if part.cluster and one.name == part.cluster]
     known = [at for at, one in enumerate(found) if one.known_to(part)]
-    nearness = [one.nearness(file) for one in found]
+    nearness = [max(_common(file, name) for name, _ in one.members) for one in found]
     nearest = [at for at, near in enumerate(nearness) if near == max(nearness)]
     return named or known or nearest

@@ -45,7 +45,7 @@ def combine(
     by_file = _nodes(parts)
     nodes = [node for of_file in by_file.values() for node in of_file]
     brokers = [node for node in nodes if "broker" in node.roles]
-    settings, differing = _settings(brokers, notes)
+    settings = _settings(brokers, notes)
     for node in nodes:
         if "broker" not in node.roles:
             _controllers_only(node, brokers, notes)
@@ -61,7 +61,6 @@ def combine(
         mode=_mode(parts, nodes, version),
         racks=_racks(nodes),
         broker=settings,
-        differing=differing,
         controller=_of_controllers(nodes),
         dynamic=_dynamic(nodes),
         in_force=any(node.rank is Rank.IN_FORCE for node in brokers),
@@ -76,7 +75,11 @@ def combine(
         or _voters(static),
         combined=_sum(combined) or _voters(combined, at_least=1),
     )
-    _contradictions(own, notes)
+    if own.kafka and own.below and _number(own.kafka.value.partition(".")[0]) >= 4:
+        notes.append(
+            f"{own.below.source}: shows a Kafka below 4.0, but {own.kafka.source} says "
+            f"{own.kafka.value}"
+        )
     notes += _illegal(own)
     notes += _misspelt(own)
     return replace(own, warnings=tuple(dict.fromkeys(notes)))
@@ -93,26 +96,23 @@ def _not_given(parts: Sequence[tuple[str, Part]]) -> list[Given]:
     return [given for _, part in parts for given in part.unread if not of_nodes]
 
 
-def _settings(
-    brokers: Sequence[Node], notes: list[str]
-) -> tuple[dict[str, Given], dict[str, tuple[Given, ...]]]:
-    """Return the settings of brokers, and those in which they differ."""
+def _settings(brokers: Sequence[Node], notes: list[str]) -> dict[str, Given]:
+    """Return the settings of brokers by their precedence, and note those in which they differ."""
     ranked: dict[str, dict[Rank, list[Given]]] = {}
     for node in brokers:
         for key, given in node.settings.items():
             ranked.setdefault(key, {}).setdefault(node.rank, []).append(given)
     settings: dict[str, Given] = {}
-    differing: dict[str, tuple[Given, ...]] = {}
     for key, by_rank in ranked.items():
         values = by_rank[max(by_rank)]
         different = {given.value: given for given in reversed(values)}
         settings[key] = values[0]
         if len(different) > 1 and _matters(key):
             settings[key] = _worse(key, values)
-            differing[key] = tuple(reversed(different.values()))
             notes.append(
-                f"{key} differs between brokers: {_all(differing[key])}; the answer takes "
-                f"{settings[key].value}. A leader's own value counts, or the active controller's"
+                f"{key} differs between brokers: {_all(reversed(different.values()))}; the answer "
+                f"takes {settings[key].value}. A leader's own value counts, or the active "
+                "controller's"
             )
         for rank in sorted(by_rank)[:-1]:
             if any(given.value != settings[key].value for given in by_rank[rank]):
@@ -120,17 +120,17 @@ def _settings(
                     f"{settings[key].source}: {key}={settings[key].value} outranks "
                     f"{by_rank[rank][0].value} ({by_rank[rank][0].source}), by Kafka's precedence"
                 )
-    return settings, differing
+    return settings
 
 
 def _of_controllers(nodes: Sequence[Node]) -> dict[str, Given]:
     """Return the settings of controllers, which read those that are dynamic for all brokers."""
     controllers = [node for node in nodes if "controller" in node.roles]
-    return {**_settings(controllers, [])[0], **_dynamic(nodes)} if controllers else {}
+    return {**_settings(controllers, []), **_dynamic(nodes)} if controllers else {}
 
 
 def _dynamic(nodes: Sequence[Node]) -> dict[str, Given]:
-    return _settings([node for node in nodes if node.rank is Rank.DYNAMIC_DEFAULT], [])[0]
+    return _settings([node for node in nodes if node.rank is Rank.DYNAMIC_DEFAULT], [])
 
 
 def _matters(key: str) -> bool:
@@ -237,14 +237,11 @@ def _mode(
 
 
 def _racks(nodes: Iterable[Node]) -> dict[str, Given]:
-    racks = {}
-    for node in nodes:
-        if "broker.rack" in node.settings and node.rank is Rank.STATIC:
-            ids = (
-                node.settings[key].value for key in ("node.id", "broker.id") if key in node.settings
-            )
-            racks[next(ids, node.name)] = node.settings["broker.rack"]
-    return racks
+    return {
+        node.ids[0].value if node.ids else node.name: node.settings["broker.rack"]
+        for node in nodes
+        if "broker.rack" in node.settings and node.rank is Rank.STATIC
+    }
 
 
 def _sum(nodes: Sequence[Node]) -> Given | None:
@@ -295,12 +292,7 @@ def _nodes(parts: Sequence[tuple[str, Part]]) -> dict[str, list[Node]]:
 
 def _distinct(brokers: Sequence[Node]) -> Given | None:
     """Return how many brokers the files of several nodes describe."""
-    ids = {
-        given.value: given
-        for node in brokers
-        for key in ("node.id", "broker.id")
-        if (given := node.settings.get(key)) and given.value != "-1"
-    }
+    ids = {given.value: given for node in brokers for given in node.ids if given.value != "-1"}
     return Given(str(len(ids)), next(iter(ids.values())).source) if len(ids) > 1 else None
 
 
@@ -345,14 +337,6 @@ def _topics(topics: Sequence[Topic], notes: list[str]) -> tuple[Topic, ...]:
 def _described(topic: Topic) -> dict[str, Given]:
     counts = {"partitions": topic.partitions, "replication.factor": topic.replication_factor}
     return {**{key: given for key, given in counts.items() if given}, **topic.settings}
-
-
-def _contradictions(own: OwnConfig, notes: list[str]) -> None:
-    if own.kafka and own.below and _number(own.kafka.value.partition(".")[0]) >= 4:
-        notes.append(
-            f"{own.below.source}: shows a Kafka below 4.0, but {own.kafka.source} says "
-            f"{own.kafka.value}"
-        )
 
 
 _NUMBERS = re.compile(r".*(replicas|replication\.factor|\.isr)|(log\.)?flush.*messages")

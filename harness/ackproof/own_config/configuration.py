@@ -87,9 +87,9 @@ class OwnConfig:
     last number (`3.6`). since: the version is this or later; below: it is earlier. mode: `kraft` or
     `zookeeper`. brokers, controllers: how many; combined: how many nodes are both and so count
     twice. racks: the rack of each broker, by broker. broker: the settings of brokers, by Kafka's
-    precedence; of values that differ between brokers the one that loses more, and `differing` has
-    all of them. controller: the settings of a controller, from which leader elections and eligible
-    leader replicas take theirs. dynamic: those that are dynamic for all nodes. in_force: whether
+    precedence; of values that differ between brokers the one that loses more. controller: the
+    settings of a controller, from which leader elections and eligible leader replicas take theirs.
+    dynamic: those that are dynamic for all nodes. in_force: whether
     running brokers answered them. defaults_hold: whether files describe the brokers, so that
     settings left out have Kafka's defaults. unread: files with brokers' settings that others name
     and that were not given. warnings: what contradicts itself or has no meaning, a sentence each
@@ -109,7 +109,7 @@ class OwnConfig:
     combined: Given | None = None
     racks: Mapping[str, Given] = field(default_factory=dict)
     broker: Settings = field(default_factory=dict)
-    differing: Mapping[str, tuple[Given, ...]] = field(default_factory=dict)
+
     controller: Settings = field(default_factory=dict)
     dynamic: Settings = field(default_factory=dict)
     in_force: bool = False

@@ -40,7 +40,7 @@ class _Found:
         count: Given | None,
     ) -> None:
         """Add a container: a node, or an application with clients."""
-        command = _command(stated)
+        command = list(texts([stated.get(key) for key in ("command", "entrypoint", "args")]))
         if image and _OTHERS.search(image):
             other = f"{image} is not Kafka, and its rules differ"
             self.others.append(other)
@@ -86,13 +86,13 @@ class _Found:
             self.source.warnings.append(f"images of several versions of Kafka: {places}")
         return replace(
             together(shape, self.parts),
-            kafka=min(self.versions, key=lambda given: _numbers(given.value), default=None),
+            kafka=min(
+                self.versions,
+                key=lambda given: [*map(int, re.findall(r"\d+", given.value))],
+                default=None,
+            ),
             unread=() if self.has_properties else tuple(self.unread),
         )
-
-
-def _numbers(version: str) -> list[int]:
-    return [int(number) for number in re.findall(r"\d+", version)]
 
 
 def compose(source: Source) -> Part | None:
@@ -272,16 +272,9 @@ def _mounted(source: Source, container: Block, files: re.Pattern[str]) -> list[G
         one if isinstance(one, Text) else text(one, "target") or text(one, "mountPath")
         for one in entries
     ]
-    return [source.given(one) for one in places if one and files.search(_target(one))]
-
-
-def _target(volume: str) -> str:
-    """Return the path in the container of `SOURCE:TARGET:ro`, or of a target alone."""
-    return re.sub(r":[\w,]+$", "", volume).rpartition(":")[2]
-
-
-def _command(container: Block) -> list[Text]:
-    return list(texts([container.get(key) for key in ("command", "entrypoint", "args")]))
+    # The path in the container is the target of `SOURCE:TARGET:ro`, or a target alone.
+    targets = [(one, re.sub(r":[\w,]+$", "", one).rpartition(":")[2]) for one in places if one]
+    return [source.given(one) for one, target in targets if files.search(target)]
 
 
 _COUNTED = ("StatefulSet", "Deployment", "ReplicaSet", "StatefulSetSpec")
@@ -303,14 +296,12 @@ def kubernetes(source: Source) -> Part | None:
 def _resource(found: _Found, resource: object) -> None:
     kind = str(text(resource, "kind") or "")
     if kind == "ConfigMap":
-        for key, value in block(resource, "data").items():
-            if isinstance(value, Text):
-                found.add(_inside(found.source, value, key))
         data = {
             key: value for key, value in block(resource, "data").items() if isinstance(value, Text)
         }
-        settings = environment.broker_settings(data, "", found.source)
-        if settings:
+        for key, value in data.items():
+            found.add(_inside(found.source, value, key))
+        if settings := environment.broker_settings(data, "", found.source):
             name = str(text(resource, "metadata", "name") or "ConfigMap")
             node = environment.node(name, settings, found.source, image="", count=None)
             found.add(Part(shape="", nodes=(node,)))

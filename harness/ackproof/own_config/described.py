@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
@@ -115,11 +116,12 @@ class _Entity:
 
 
 def configs(source: Source) -> Part | None:
-    """Read `kafka-configs --describe`, also lines of it without their heading."""
-    entities = list(_entities(source))
-    if not any(entity.pairs for entity in entities):
-        return _no_settings(source, entities)
-    nodes = [
+    """Read `kafka-configs --describe`, also lines of it without their heading.
+
+    A topic without a setting has those of the brokers.
+    """
+    entities = _entities(source)
+    nodes = tuple(
         Node(name=name, settings=source.settings(pairs), rank=rank)
         for entity in entities
         if entity.scope != "topic"
@@ -128,27 +130,14 @@ def configs(source: Source) -> Part | None:
             (_ALL, entity.dynamic, Rank.DYNAMIC_DEFAULT),
         )
         if pairs
-    ]
-    return Part(
-        shape="kafka-configs --describe",
-        nodes=tuple(nodes),
-        topics=tuple(
-            Topic(name=entity.name, settings=source.settings(entity.pairs), source=source.name)
-            for entity in entities
-            if entity.scope == "topic"
-        ),
     )
-
-
-def _no_settings(source: Source, entities: list[_Entity]) -> Part | None:
-    """Return what headings without settings say: topics with the brokers' settings."""
     topics = tuple(
-        Topic(name=entity.name, source=source.name)
+        Topic(name=entity.name, settings=source.settings(entity.pairs), source=source.name)
         for entity in entities
         if entity.scope == "topic"
     )
-    if topics:
-        return Part(shape="kafka-configs --describe", topics=topics)
+    if nodes or topics:
+        return Part(shape="kafka-configs --describe", nodes=nodes, topics=topics)
     if any(entity.scope.startswith("broker") for entity in entities):
         raise RefusalError(
             "the output of kafka-configs --describe without a setting: ask with --all, which also "
@@ -163,26 +152,24 @@ def _rank(entity: _Entity) -> Rank:
     return Rank.DYNAMIC_BROKER if entity.name else Rank.DYNAMIC_DEFAULT
 
 
-def _entities(source: Source) -> Iterator[_Entity]:
-    entity: _Entity | None = None
+def _entities(source: Source) -> list[_Entity]:
+    found: list[_Entity] = []
     for number, line in _unwrapped(source.lines):
         if heading := _HEADING.match(line):
-            if entity:
-                yield entity
             scope = "broker" if heading["scope"] == "brokers" else heading["scope"].lower()
             name = re.sub(r"^(?:entity )?['\"]?(.*?)['\"]?$", r"\1", heading["name"])
             name = "" if heading["scope"] == "brokers" else name
-            kind = (heading["kind"] or "").lower()
-            entity = _Entity(scope, name, kind == "all" and scope == "broker")
-            entity.pairs |= _listed(heading["rest"], number)  # before 2.5 all are on this line
-        elif (match := _SETTING.fullmatch(line)) and (entity or match["sensitive"]):
-            entity = entity or _Entity(_scope(match["synonyms"] or "", source.hint), "", True)
+            in_force = scope == "broker" and (heading["kind"] or "").lower() == "all"
+            pairs = _listed(heading["rest"], number)  # before 2.5 all are on this line
+            found.append(_Entity(scope, name, in_force, pairs))
+        elif (match := _SETTING.fullmatch(line)) and (found or match["sensitive"]):
+            if not found:
+                found.append(_Entity(_scope(match["synonyms"] or "", source.hint), "", True))
             if match["sensitive"] != "true" and match["value"] not in ("null", ""):
-                entity.pairs[match["key"]] = Text.at(match["value"], number)
+                found[-1].pairs[match["key"]] = Text.at(match["value"], number)
                 if of_all := _DYNAMIC.search(match["synonyms"] or ""):
-                    entity.dynamic[match["key"]] = Text.at(of_all[1], number)
-    if entity:
-        yield entity
+                    found[-1].dynamic[match["key"]] = Text.at(of_all[1], number)
+    return found
 
 
 def _scope(synonyms: str, hint: str) -> str:
@@ -199,24 +186,16 @@ def _unwrapped(lines: list[str]) -> Iterator[tuple[int, str]]:
     """
     first, text = 0, ""
     for number, line in enumerate(lines, start=1):
-        if text:
-            text += line if text.endswith(" ") or line.startswith(" ") else f"{line}"
-        else:
-            first, text = number, line
+        first = first if text else number
+        text += line
         is_open = "sensitive=" in text and "synonyms={" in text and "}" not in text
         cut = re.fullmatch(r"\s+[a-z0-9._-]+=\S*\s*(sensiti?v?e?=?\w*|synonyms=?)?", text)
         following = lines[number] if number < len(lines) else ""
         begins = _HEADING.match(following) or re.match(r"\s+[a-z0-9._-]+=", following)
-        if (
-            following.strip()
-            and not begins
-            and (is_open or (cut and not _SETTING_ALONE.match(following)))
-        ):
-            continue
-        yield first, text
-        text = ""
-    if text:
-        yield first, text
+        goes_on = is_open or (cut and not _SETTING_ALONE.match(following))
+        if begins or not following.strip() or not goes_on:
+            yield first, text
+            text = ""
 
 
 _SETTING_ALONE = re.compile(r"\s*[a-z0-9-]+(\.[a-z0-9-]+)+=")
@@ -262,7 +241,8 @@ def client_log(source: Source) -> Part | None:
             inside = True
         elif inside and (match := _VALUE.fullmatch(line)):
             if match["value"] not in _NO_VALUE and not secret(match["key"]):
-                blocks[-1][2][match["key"]] = Text.at(match["value"], number)
+                value = re.sub(r"^\[(.*)\]$", r"\1", match["value"])
+                blocks[-1][2][match["key"]] = Text.at(value, number)
         else:
             inside = inside and not line.strip()
             if match := _APP_INFO.match(line):
@@ -270,37 +250,19 @@ def client_log(source: Source) -> Part | None:
     if not blocks:
         return None
     version = versions[0] if len({given.value for given in versions}) == 1 else None
-    return _logged(source, blocks, version)
-
-
-def _logged(
-    source: Source, blocks: list[tuple[str, int, dict[str, Text]]], version: Given | None
-) -> Part:
+    kinds = Counter(kind for kind, _, _ in blocks)
     clients: dict[str, list[Client]] = {"Producer": [], "Consumer": []}
     nodes = []
     for kind, number, pairs in blocks:
-        settings = source.settings(
-            {
-                key: Text.at(re.sub(r"^\[(.*)\]$", r"\1", value), value.line)
-                for key, value in pairs.items()
-            }
-        )
+        settings, name = source.settings(pairs), f"{source.name}:{number}"
         if kind == "Kafka":
-            nodes.append(
-                Node(name=f"{source.name}:{number}", settings=settings, rank=Rank.IN_FORCE)
-            )
+            nodes.append(Node(name=name, settings=settings, rank=Rank.IN_FORCE))
             continue
-        of_kind = sum(1 for other, _, _ in blocks if other == kind)
-        name = f"{source.name} ({settings['client.id'].value})" if "client.id" in settings else ""
-        name = name or f"{source.name}:{number}"
-        clients[kind].append(
-            Client(
-                name=name if of_kind > 1 else source.name,
-                library="java",
-                settings=settings,
-                version=version,
-            )
-        )
+        if kinds[kind] == 1:
+            name = source.name
+        elif "client.id" in settings:
+            name = f"{source.name} ({settings['client.id'].value})"
+        clients[kind].append(Client(name=name, library="java", settings=settings, version=version))
     return Part(
         shape="a log with the values of a configuration",
         kafka=version if nodes else None,

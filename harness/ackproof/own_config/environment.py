@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from ackproof.own_config.applications import spring
 from ackproof.own_config.configuration import Given
 from ackproof.own_config.names import misspelt
 from ackproof.own_config.parts import Node, Part, RefusalError, Source
@@ -65,10 +66,6 @@ def is_kafka(image: str) -> bool:
     return bool(match and match["name"] != "cp-schema-registry" and "connect" not in match["name"])
 
 
-def is_bitnami(image: str) -> bool:
-    return "bitnami" in image
-
-
 def broker_settings(
     variables: Mapping[str, Text], image: str, source: Source
 ) -> dict[str, Text] | None:
@@ -76,18 +73,19 @@ def broker_settings(
 
     Bitnami's image reads KAFKA_CFG_…, the others KAFKA_…; without an image both count.
     """
+    of_bitnami = "bitnami" in image
     settings: dict[str, Text] = {}
     other: dict[str, Text] = {}
     for name, value in variables.items():
         if not name.startswith("KAFKA_") or _NOT_SETTINGS.fullmatch(name):
             continue
         bitnami = name.startswith("KAFKA_CFG_")
-        fits = not image or not is_kafka(image) or bitnami == is_bitnami(image)
+        fits = not image or not is_kafka(image) or bitnami == of_bitnami
         (settings if fits else other)[_key(name)] = value
     keys = known("broker")
     for key, value in other.items():
         if key in keys and key not in settings and key not in _SHOWS_BROKER:
-            right = "KAFKA_CFG_" if is_bitnami(image) else "KAFKA_"
+            right = "KAFKA_CFG_" if of_bitnami else "KAFKA_"
             source.warnings.append(
                 f"{source.name}:{value.line}: {key}: the image {image} does not read a variable of "
                 f"this form, but {right}…: not used"
@@ -127,35 +125,29 @@ def node(
 
 def clients(variables: Mapping[str, Text], source: Source, name: str) -> Part | None:
     """Return the clients that an application's variables describe: Connect's image, Spring Boot."""
-    part = None
-    prefix = next((one for one in ("CONNECT_", "KSQL_KSQL_") if _begins(variables, one)), "")
-    if prefix:
-        settings = {
-            _key(key.replace(prefix.split("_")[0], "KAFKA", 1)): value
-            for key, value in variables.items()
-            if key.startswith(prefix)
-        }
-        try:
-            part = classify(source, settings)
-        except RefusalError:
-            return None
-    elif _begins(variables, "SPRING_KAFKA_"):
-        from ackproof.own_config.applications import spring
-
+    prefixes = ("CONNECT_", "KSQL_KSQL_", "SPRING_KAFKA_")
+    prefix = next((one for one in prefixes if any(key.startswith(one) for key in variables)), "")
+    if prefix == "SPRING_KAFKA_":
+        read_as: Callable[[Source, Mapping[str, Text]], Part | None] = spring
         settings = {
             key.lower().replace("_", "."): value
             for key, value in variables.items()
             if key.startswith("SPRING_")
         }
-        try:
-            part = spring(source, settings)
-        except RefusalError:
-            return None
+    elif prefix:
+        read_as = classify
+        settings = {
+            _key(key.replace(prefix.split("_")[0], "KAFKA", 1)): value
+            for key, value in variables.items()
+            if key.startswith(prefix)
+        }
+    else:
+        return None
+    try:
+        part = read_as(source, settings)
+    except RefusalError:
+        return None
     return part.named(f"{source.name} ({name})" if name else source.name) if part else None
-
-
-def _begins(variables: Mapping[str, Text], prefix: str) -> bool:
-    return any(key.startswith(prefix) for key in variables)
 
 
 _LINE = re.compile(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)=(.*)")

@@ -7,6 +7,7 @@ import json
 import re
 import warnings
 from collections.abc import Iterator
+from contextlib import suppress
 
 from ackproof.own_config import environment
 from ackproof.own_config.configuration import Given, Settings, Topic
@@ -22,11 +23,8 @@ def python(source: Source) -> Part | None:
     """Read the dict literals of Python that have a client's settings."""
     if not re.search(r"""["'][a-z]+(\.[a-z]+)+["']\s*:|["']acks["']\s*:""", source.text):
         return None
-    try:
+    with suppress(ValueError):
         json.loads(source.text)
-    except ValueError:
-        pass
-    else:
         return None
     try:
         with warnings.catch_warnings(action="ignore"):
@@ -139,32 +137,23 @@ def helm(source: Source) -> Part | None:
 def _chart(source: Source, chart: Block) -> Part | None:
     common = _overrides(source, chart)
     nodes = []
-    for name, key in (("controller", "controller"), ("broker", "broker")):
-        pool = block(chart, key)
+    for name in ("controller", "broker"):
+        pool = block(chart, name)
         count = text(pool, "replicaCount")
         if not pool or count == "0":
             continue
-        only = text(pool, "controllerOnly") == "true"
-        roles = (
-            {"broker"} if name == "broker" else {"controller"} if only else {"broker", "controller"}
-        )
+        roles = {"broker"} if text(pool, "controllerOnly") != "true" else set[str]()
         nodes.append(
             Node(
                 name=name,
-                count=source.given(count) if count and count.isdecimal() else None,
-                roles=frozenset(roles),
+                count=_number(source, count),
+                roles=frozenset({name} | roles),
                 settings={**common, **_overrides(source, pool)},
             )
         )
     count = text(chart, "replicaCount") or text(chart, "brokers") or text(chart, "replicas")
     if not nodes and common:
-        nodes.append(
-            Node(
-                name="brokers",
-                count=source.given(count) if count and count.isdecimal() else None,
-                settings=common,
-            )
-        )
+        nodes.append(Node(name="brokers", count=_number(source, count), settings=common))
     topics = tuple(_topics(source, chart))
     image = _image(chart)
     if not topics and not any(node.settings for node in nodes) and not (image and nodes):
@@ -218,6 +207,10 @@ def _overrides(source: Source, chart: Block) -> Settings:
     if found := environment.broker_settings(variables, "", source):
         settings |= source.settings(found)
     return settings
+
+
+def _number(source: Source, value: Text | None) -> Given | None:
+    return source.given(value) if value and value.isdecimal() else None
 
 
 def _count(source: Source, value: Text | None) -> Given | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -89,7 +89,15 @@ def _strimzi(source: Source, resources: Sequence[Block]) -> Part:
     settings = source.settings(flat(block(kafka, "config")))
     if rack := text(kafka, "rack", "topologyKey"):
         settings = {**settings, "broker.rack": source.given(rack)}
-    nodes = [_pool(source, pool, settings) for pool in pools]
+    nodes = [
+        Node(
+            name=_name(pool),
+            count=_count(source, block(pool, "spec"), "replicas", 0),
+            roles=frozenset(map(str, items(pool, "spec", "roles"))) or frozenset({"broker"}),
+            settings=settings,
+        )
+        for pool in pools
+    ]
     if clusters and not pools:
         nodes.append(
             Node(
@@ -133,14 +141,6 @@ def _cluster(clusters: Sequence[Block], named: Iterable[Text | None]) -> str:
     return "/".join(filter(None, (space, names[0]))) if names else ""
 
 
-def _pool(source: Source, pool: Block, settings: Mapping[str, Given]) -> Node:
-    spec = block(pool, "spec")
-    roles = frozenset(str(role) for role in items(spec, "roles")) or frozenset({"broker"})
-    return Node(
-        name=_name(pool), count=_count(source, spec, "replicas", 0), roles=roles, settings=settings
-    )
-
-
 def _stated(source: Source, spec: Block, *path: str) -> Given | None:
     """Return the version of Kafka that a key states; of the last key it is that of an image."""
     *named, image = path
@@ -181,11 +181,10 @@ def _topic(source: Source, resource: Block, replicas: str, config: str) -> Topic
 
 def _connect(source: Source, resource: Block) -> Part | None:
     """Read a worker; the clusters of MirrorMaker 2 have settings of their own."""
-    pairs: dict[str, Text] = {**flat(block(resource, "spec", "config"))}
+    pairs = flat(block(resource, "spec", "config"))
     for cluster in items(resource, "spec", "clusters"):
         pairs |= flat(block(cluster, "config"))
-    target = block(resource, "spec", "target", "config")
-    pairs |= flat(target)
+    pairs |= flat(block(resource, "spec", "target", "config"))
     part = _worker(source, resource, pairs)
     mirrors = [
         flat(block(mirror, "sourceConnector", "config"))
@@ -261,15 +260,14 @@ def koperator(source: Source) -> Part | None:
     resources = _resources(source, "kafka.banzaicloud.io")
     if not resources:
         return None
-    parts = []
-    for resource in resources:
-        if text(resource, "kind") == "KafkaTopic":
-            topic = _topic(source, resource, "replicationFactor", "config")
-            parts.append(Part(shape="", topics=(topic,)))
-        elif text(resource, "kind") == "KafkaCluster":
-            parts.append(_of_koperator(source, resource))
-    named = [text(one, "spec", "clusterRef", "name") for one in resources]
     brokers = [one for one in resources if text(one, "kind") == "KafkaCluster"]
+    topics = tuple(
+        _topic(source, one, "replicationFactor", "config")
+        for one in resources
+        if text(one, "kind") == "KafkaTopic"
+    )
+    parts = [Part(shape="", topics=topics), *(_of_koperator(source, one) for one in brokers)]
+    named = [text(one, "spec", "clusterRef", "name") for one in resources]
     return _whole("koperator", parts, _cluster(brokers, named), resources)
 
 

@@ -60,7 +60,12 @@ def overlay(own: OwnConfig, document: Mapping[str, Any], *, kafka: str = "") -> 
 
     Raises ScenarioError if the files have several topics or producers.
     """
-    version = kafka or own.release or _before(own) or str(document.get("kafka") or DEFAULT_KAFKA)
+    if own.below and not (kafka or own.release):
+        raise ScenarioError(
+            f"{own.below.source}: this Kafka is below {own.below.value}; no file has its version",
+            hint="State it with --kafka VERSION.",
+        )
+    version = kafka or own.release or str(document.get("kafka") or DEFAULT_KAFKA)
     workload = document.get("workload")
     name = str(workload.get("topic", "")) if isinstance(workload, Mapping) else ""
     topic = _only("topics", [one for one in own.topics if not one.internal])
@@ -95,9 +100,9 @@ def overlay(own: OwnConfig, document: Mapping[str, Any], *, kafka: str = "") -> 
         result.producer_settings(producer)
     else:
         result.used.append("the scenario's producers (--producer reads yours)")
-    for part in (own, topic, producer):
-        if part is not None:
-            result.beyond(part.broker if isinstance(part, OwnConfig) else part.settings)
+    result.beyond(own.broker)
+    result.beyond(topic.settings if topic else {})
+    result.beyond(producer.settings if producer else {})
     if topic and topic.partitions:
         partitions = whole("partitions", topic.partitions)
         result.unused[OWN_PARTITIONS].append(f"partitions={partitions}")
@@ -108,16 +113,6 @@ def overlay(own: OwnConfig, document: Mapping[str, Any], *, kafka: str = "") -> 
 def _filled(settings: Settings) -> dict[str, Given]:
     """Return settings without those that something fills in, which a warning names."""
     return {key: given for key, given in settings.items() if given.value}
-
-
-def _before(own: OwnConfig) -> str:
-    """Raise ScenarioError if the files show only that the version is not the newest."""
-    if own.below:
-        raise ScenarioError(
-            f"{own.below.source}: this Kafka is below {own.below.value}; no file has its version",
-            hint="State it with --kafka VERSION.",
-        )
-    return ""
 
 
 _Named = TypeVar("_Named", Topic, Client)
@@ -175,16 +170,19 @@ class Overlay:
 
     def nodes(self, own: OwnConfig, topic: Topic | None, document: Mapping[str, Any]) -> None:
         """Set the numbers of brokers and replicas."""
+        of_scenario = (document.get("topics") or {}).get(self.topic[1]) or {}
+        assigned = of_scenario.get("assignment") or ()
+        before = len(assigned[0]) if assigned else int(of_scenario.get("replication_factor", 1))
         name, given = "replication.factor", topic.replication_factor if topic else None
         if given is None or given.value == "-1":
             name = "default.replication.factor"
             given = own.broker.get(name)
-        if given is None and own.brokers and int(own.brokers.value) < self._replicas_of(document):
+        if given is None and own.brokers and int(own.brokers.value) < before:
             name, given = "brokers", own.brokers  # a topic has no more replicas
         replicas = whole(name, given) if given else None
         source = own.brokers.source if own.brokers else given.source if given else ""
         if replicas is not None and given:
-            self._replicas(replicas, document, given.source)
+            self._replicas(replicas, assigned, given.source)
         self.used.append(
             f"replication factor {replicas}"
             if replicas is not None
@@ -205,17 +203,8 @@ class Overlay:
             self.put(("cluster", "brokers"), count, source)
             self.used.append(f"{count} brokers")
 
-    def _replicas_of(self, document: Mapping[str, Any]) -> int:
-        """Return the replication factor of the scenario's topic."""
-        topic = (document.get("topics") or {}).get(self.topic[1]) or {}
-        assigned = topic.get("assignment")
-        return len(assigned[0]) if assigned else int(topic.get("replication_factor", 1))
-
-    def _replicas(self, replicas: int, document: Mapping[str, Any], source: str) -> None:
+    def _replicas(self, replicas: int, assigned: Sequence[Any], source: str) -> None:
         """Set the number of replicas; an existing assignment is replaced by one of that size."""
-        name = self.topic[1]
-        topic = (document.get("topics") or {}).get(name) or {}
-        assigned = topic.get("assignment")
         if assigned:
             ids = list(range(1, replicas + 1))
             turns = [at % replicas for at in range(len(assigned))]
@@ -284,8 +273,8 @@ class Overlay:
         """Warn of parts of Kafka that are not modelled."""
         taken = self.replaced.get(("cluster", "settings"), {})  # the scenario warns of these
         for key, text in beyond({key: given.value for key, given in settings.items()}):
-            given = settings[key]
             if key not in taken:
+                given = settings[key]
                 self.warnings.append(f"{given.source}: {key}={given.value}: {text}")
 
     def _of_a_broker(self, broker: Settings) -> None:

@@ -74,6 +74,11 @@ class Node:
     settings: Settings = field(default_factory=dict)
     rank: Rank = Rank.STATIC
 
+    @property
+    def ids(self) -> list[Given]:
+        """What its file states as its id; -1 if the broker is to choose one."""
+        return [self.settings[key] for key in ("node.id", "broker.id") if key in self.settings]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
@@ -128,10 +133,6 @@ def together(shape: str, parts: Sequence[Part], *, cluster: str = "") -> Part:
     )
 
 
-def _nothing(_: str) -> str | None:
-    return None
-
-
 @dataclass(frozen=True, kw_only=True)
 class Source:
     """A file's text. beside: returns the text of a file that it names; None if there is none."""
@@ -139,7 +140,7 @@ class Source:
     name: str
     text: str
     hint: Hint = ""
-    beside: Callable[[str], str | None] = _nothing
+    beside: Callable[[str], str | None] = lambda name: None
     warnings: list[str] = field(default_factory=list)
 
     @cached_property
@@ -177,12 +178,11 @@ class Source:
             self._note(f"{where}: {key}: not stated: {value} fills it in", key)
             return open_value
         if match := _PLACEHOLDER.search(value):
-            variable, default = match[1], match[2]
-            if default is None:
-                self._note(f"{where}: {key}: not stated: {variable} fills it in", key)
+            if match[2] is None:
+                self._note(f"{where}: {key}: not stated: {match[1]} fills it in", key)
                 return open_value
             filled = _PLACEHOLDER.sub(lambda found: found[2] or "", value)
-            may = f"the default of {variable}, which may replace it"
+            may = f"the default of {match[1]}, which may replace it"
             self._note(f"{where}: {key}={filled}: {may}", key)
             return {key: Given(filled, where)}
         if not value.isprintable():
@@ -234,3 +234,39 @@ def template(mark: str, line: int) -> str:
         f"a template of Helm, Jinja or the like (line {line}): render it first (`helm template`, "
         "`ansible --check --diff`)"
     )
+
+
+_OF_KAFKA = re.compile(r"kafka|insync|broker|zookeeper|replication", re.IGNORECASE)
+_MARK = re.compile(r"""(?:^|[:=,\[(\s-])\s*(\{\{|\{%|<%=)""")
+_BLOCK_BEGINS = re.compile(r"( *)(?:- +)*[^#]*?[:-] +[|>][+-]?\d?[+-]?\s*(#.*)?")
+_SETTING = re.compile(r"\s*(acks|[a-z]+(\.[a-z]+)+)\s*=")
+
+
+def _foreign_blocks(lines: Sequence[str]) -> set[int]:
+    """Return the lines of YAML's block texts without settings, such as a template of Vault."""
+    found: set[int] = set()
+    inside: list[int] = []
+    depth = -1
+    for number, line in enumerate([*lines, "end"], start=1):
+        if depth >= 0 and (not line.strip() or len(line) - len(line.lstrip()) > depth):
+            inside.append(number)
+            continue
+        if not any(_SETTING.match(lines[at - 1]) for at in inside):
+            found.update(inside)
+        inside = []
+        begins = _BLOCK_BEGINS.fullmatch(line)
+        depth = len(begins[1]) if begins else -1
+    return found
+
+
+def refuse_unrendered(source: Source) -> None:
+    """Raise RefusalError for marks of a template outside comments, quotes and foreign blocks."""
+    if not _TEMPLATE.search(source.text):
+        return
+    foreign = _foreign_blocks(source.lines)
+    for number, line in enumerate(source.lines, start=1):
+        if number in foreign or line.lstrip().startswith("#"):
+            continue
+        if match := _MARK.search(re.sub(r"""("[^"]*"|'[^']*')""", "''", line)):
+            about = "" if _OF_KAFKA.search(source.text) else f"{UNKNOWN}: "
+            raise RefusalError(about + template(match[1], number))

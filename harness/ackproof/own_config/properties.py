@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import PurePath
 
 from ackproof.own_config.clients import REPLICAS, client, clients, count, mirror_maker, prefixed
@@ -22,10 +23,11 @@ def read(source: Source) -> Part | None:
     """Read a file of settings."""
     repeated = _repeated(source)
     pairs = parse(source.text)
+    named = re.compile(r"[A-Za-z0-9_][\w.>*-]*")
     odd = {
         key: value
         for key, value in pairs.items()
-        if not re.fullmatch(_NAME, key) or value.endswith("{")
+        if not named.fullmatch(key) or value.endswith("{")
     }
     if 5 * len(odd) > len(pairs):
         return None  # a program or prose, which has a line that looks like a setting
@@ -38,22 +40,16 @@ def read(source: Source) -> Part | None:
     return part
 
 
-_NAME = r"[A-Za-z0-9_][\w.>*-]*"
-
-
 def _repeated(source: Source) -> list[str]:
     seen: dict[str, int] = {}
     warnings = []
     for number, line in enumerate(source.lines, start=1):
         match = re.match(r"\s*([\w.%\"\-]+)\s*=", line)
-        if not match:
-            continue
-        if match[1] in seen:
+        if match and (first := seen.setdefault(match[1], number)) != number:
             warnings.append(
-                f"{source.name}:{number}: {match[1]} stands twice (first in line "
-                f"{seen[match[1]]}): the last one is taken, as in Java"
+                f"{source.name}:{number}: {match[1]} stands twice (first in line {first}): the "
+                "last one is taken, as in Java"
             )
-        seen.setdefault(match[1], number)
     return warnings
 
 
@@ -111,39 +107,26 @@ _VOTES: Mapping[str, Callable[[str], bool]] = {
 def broker(source: Source, pairs: Mapping[str, Text]) -> Part:
     """Return a broker's or a controller's file."""
     settings = source.settings(pairs)
-    roles = process_roles(settings)
-    name = next((settings[key].value for key in ("node.id", "broker.id") if key in settings), "")
-    shape = "server.properties" if "broker" in roles else "server.properties of a controller"
-    return Part(
-        shape=shape,
-        nodes=(Node(name=f"{source.name} {name}".strip(), roles=roles, settings=settings),),
-    )
+    node = Node(name=source.name, roles=process_roles(settings), settings=settings)
+    name = " ".join([source.name, *(one.value for one in node.ids[:1])])
+    shape = "server.properties" if "broker" in node.roles else "server.properties of a controller"
+    return Part(shape=shape, nodes=(replace(node, name=name),))
 
 
 def process_roles(settings: Settings) -> frozenset[str]:
     """Return the roles of a node; a broker if the settings do not say."""
-    roles = settings["process.roles"].value if "process.roles" in settings else ""
-    return frozenset(role.strip() for role in roles.split(",") if role.strip()) or frozenset(
-        {"broker"}
-    )
+    stated = settings["process.roles"].value if "process.roles" in settings else ""
+    return frozenset(filter(None, map(str.strip, stated.split(",")))) or frozenset({"broker"})
 
 
 def topic(source: Source, pairs: Mapping[str, Text]) -> Part:
     """Return a topic's file."""
-    rest = {
-        key: value
-        for key, value in pairs.items()
-        if key not in (*_PARTITIONS, *REPLICAS, *_TOPIC_NAMES)
-    }
-    return Part(
-        shape="topic settings",
-        topics=(
-            Topic(
-                name=str(next((pairs[key] for key in _TOPIC_NAMES if key in pairs), "")),
-                partitions=count(source, pairs, _PARTITIONS),
-                replication_factor=count(source, pairs, REPLICAS),
-                settings=source.settings(rest),
-                source=source.name,
-            ),
-        ),
+    beside = (*_PARTITIONS, *REPLICAS, *_TOPIC_NAMES)
+    topic = Topic(
+        name=str(next((pairs[key] for key in _TOPIC_NAMES if key in pairs), "")),
+        partitions=count(source, pairs, _PARTITIONS),
+        replication_factor=count(source, pairs, REPLICAS),
+        settings=source.settings({key: one for key, one in pairs.items() if key not in beside}),
+        source=source.name,
     )
+    return Part(shape="topic settings", topics=(topic,))

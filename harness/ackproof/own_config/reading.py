@@ -27,8 +27,15 @@ from ackproof.own_config import properties as settings_files
 from ackproof.own_config.clusters import clusters
 from ackproof.own_config.combining import combine
 from ackproof.own_config.configuration import FileRefused, OwnConfig
-from ackproof.own_config.parts import UNKNOWN, Hint, Part, RefusalError, Source, parse
-from ackproof.own_config.templates import refuse_unrendered
+from ackproof.own_config.parts import (
+    UNKNOWN,
+    Hint,
+    Part,
+    RefusalError,
+    Source,
+    parse,
+    refuse_unrendered,
+)
 from ackproof.own_config.tree import Block, NotYamlError
 
 #: More than any configuration has.
@@ -56,13 +63,7 @@ Reader = Callable[[Source], Part | None]
 
 def _yaml(reader: Reader) -> Reader:
     """Return a reader that leaves out a text that is no tree of YAML or JSON."""
-
-    def read(source: Source) -> Part | None:
-        if not _is_tree(source):
-            return None
-        return reader(source)
-
-    return read
+    return lambda source: reader(source) if _is_tree(source) else None
 
 
 def _lines(reader: Reader) -> Reader:
@@ -336,11 +337,8 @@ def _is_tree(source: Source) -> bool:
     try:
         return any(isinstance(root, Block | list) for root in source.documents)
     except NotYamlError:
-        if re.search(
-            r"(?m)^(apiVersion|kind|services|spring|kafka|image|replicaCount):", source.text
-        ):
-            raise
-        if source.text.lstrip()[:1] in "{[" or source.name.endswith((".yml", ".yaml")):
+        shows = r"(?m)^(apiVersion|kind|services|spring|kafka|image|replicaCount):|\A\s*[{[]"
+        if re.search(shows, source.text) or source.name.endswith((".yml", ".yaml")):
             raise
         return False
 

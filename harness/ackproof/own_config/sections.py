@@ -10,7 +10,7 @@ from ackproof.own_config.configuration import Client, Topic
 from ackproof.own_config.names import is_consumers, is_known, is_producers
 from ackproof.own_config.parts import Part, RefusalError, Source, together
 from ackproof.own_config.properties import classify
-from ackproof.own_config.terraform import attributes
+from ackproof.own_config.terraform import Reader
 from ackproof.own_config.tree import Text, mappings
 from ackproof.scenario.kafka_keys import known
 from ackproof.scenario.librdkafka import KNOWN
@@ -75,20 +75,16 @@ def hocon(source: Source) -> Part | None:
             source.warnings.append(
                 f"{source.name}:{line}: {match[3]} replaces {match[2]} if it is set"
             )
-    root = attributes(_OPTIONAL.sub("", source.text).replace("=>", "= "))
+    root = Reader(_OPTIONAL.sub("", source.text).replace("=>", "= ")).body()
     found = [
-        {key.rpartition("kafka-clients.")[2]: one for key, one in node.items()}
+        {
+            key.rpartition("kafka-clients.")[2]: _unquoted(value)
+            for key, value in node.items()
+            if isinstance(value, Text)
+        }
         for node in mappings(root)
     ]
-    return joined(
-        source,
-        "HOCON",
-        [
-            {key: _unquoted(value) for key, value in pairs.items() if isinstance(value, Text)}
-            for pairs in found
-        ],
-        "java",
-    )
+    return joined(source, "HOCON", found, "java")
 
 
 def _unquoted(value: Text) -> Text:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ackproof.own_config.configuration import Given, Topic
 from ackproof.own_config.parts import UNKNOWN, Node, Part, RefusalError, Source, parse
@@ -48,8 +49,11 @@ def _tokens(content: str) -> list[_Token]:
     return tokens
 
 
-class _Reader:
-    """Reads attributes and blocks into a tree; blocks of one name are a list."""
+class Reader:
+    """Reads the attributes and blocks of HCL, or HOCON, into a tree; blocks of one name are a list.
+
+    `body` returns the tree.
+    """
 
     def __init__(self, content: str) -> None:
         self._tokens = _tokens(content)
@@ -94,10 +98,8 @@ class _Reader:
         token = self._next(skip=True)
         if token is None:
             return Text.at("", 1)
-        if token.kind == "mark" and token.value == "{":
-            return self.body("}")
-        if token.kind == "mark" and token.value == "[":
-            return self._list()
+        if token.kind == "mark" and token.value in "{[":
+            return self.body("}") if token.value == "{" else self._list()
         if token.kind in ("string", "heredoc"):
             return Text.at(token.value, token.line)
         words = [token.value]
@@ -116,28 +118,17 @@ class _Reader:
 
     def _list(self) -> list[object]:
         found: list[object] = []
-        while self._at < len(self._tokens):
-            token = self._tokens[self._at]
-            if token.kind == "newline" or token.value == ",":
-                self._at += 1
-            elif token.kind == "mark" and token.value == "]":
-                self._at += 1
-                break
-            else:
-                found.append(self._value())
+        while (token := self._next(skip=True)) and (token.kind, token.value) != ("mark", "]"):
+            self._at -= 1
+            found.append(self._value())
         return found
-
-
-def attributes(content: str) -> Block:
-    """Return the attributes and blocks of a text in HCL, or in HOCON."""
-    return _Reader(content).body()
 
 
 def read(source: Source) -> Part | None:
     """Read the resources of Kafka in a file of Terraform."""
     if not _RESOURCE.search(source.text) or re.search(r"(?m)^package \w+$", source.text):
         return None
-    root = _Reader(source.text).body()
+    root = Reader(source.text).body()
     variables = _variables(source, root)
     clusters: list[tuple[Block, Node | None, Given | None]] = []
     topics: list[Topic] = []
@@ -227,37 +218,29 @@ def _texts(node: object) -> str:
 
 def _variables(source: Source, root: Block) -> dict[str, Text]:
     """Return the values of variables: their defaults, here or in `variables.tf`, and tfvars."""
-    found: dict[str, Text] = {}
-    for name in ("variables.tf", ""):
-        content = source.beside(name) if name else None
-        declared = root if not name else _Reader(content).body() if content else Block()
-        for variable in items(declared, "variable"):
-            default = text(variable, "default")
-            if default is not None and "labels" in variable:
-                found[str(variable["labels"][0])] = default
-    if content := source.beside("terraform.tfvars"):
-        found |= flat(_Reader(content).body())
-    return found
-
-
-def _fill(node: object, variables: Mapping[str, Text]) -> None:
-    """Put the values of variables in place of `var.name`."""
-    entries = (
-        node.items()
-        if isinstance(node, dict)
-        else enumerate(node)
-        if isinstance(node, list)
-        else ()
+    beside, values = (
+        Reader(source.beside(name) or "").body() for name in ("variables.tf", "terraform.tfvars")
     )
+    declared = [*items(beside, "variable"), *items(root, "variable")]
+    defaults = {
+        str(variable["labels"][0]): default
+        for variable in declared
+        if (default := text(variable, "default")) is not None and "labels" in variable
+    }
+    return defaults | flat(values)
+
+
+def _fill(node: Any, variables: Mapping[str, Text]) -> None:
+    """Put the values of variables in place of `var.name`."""
+    entries = node.items() if isinstance(node, dict) else enumerate(node)
     for key, value in list(entries):
-        if isinstance(value, Text):
-            if "var." in value:
-                filled = re.sub(
-                    r"\$\{var\.(\w+)\}", lambda found: str(variables.get(found[1], found[0])), value
-                )
-                node[key] = Text.at(filled, value.line)  # type: ignore[index]
-        else:
+        if isinstance(value, dict | list):
             _fill(value, variables)
+        elif "var." in value:
+            filled = re.sub(
+                r"\$\{var\.(\w+)\}", lambda found: str(variables.get(found[1], found[0])), value
+            )
+            node[key] = Text.at(filled, value.line)
 
 
 def _count(source: Source, resource: Block, *names: str) -> Given | None:

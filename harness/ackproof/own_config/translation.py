@@ -107,7 +107,9 @@ def convert(producer: Client, kafka: str) -> Converted:
         if reason := _unused(key, name):
             unused[key] = reason
         elif key == _BUFFER:
-            kilobytes = max(1, _number(key, given) // 1024)
+            if not given.value.isdecimal():
+                raise ScenarioError(f"{given.source}: {key}: {given.value!r} is not a whole number")
+            kilobytes = max(1, int(given.value) // 1024)
             converted["queue.buffering.max.kbytes"] = Given(str(kilobytes), given.source)
         elif given.value != "-1" or name in ("acks", "retries"):
             converted[name] = given
@@ -136,12 +138,6 @@ def _require_idempotence(settings: Settings) -> None:
             "no Java producer starts, because transactions need idempotence",
             hint="Set acks=all, or leave out transactional.id.",
         )
-
-
-def _number(key: str, given: Given) -> int:
-    if not given.value.isdecimal():
-        raise ScenarioError(f"{given.source}: {key}: {given.value!r} is not a whole number")
-    return int(given.value)
 
 
 def _unused(key: str, name: str) -> str:
