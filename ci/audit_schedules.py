@@ -16,8 +16,7 @@ from itertools import islice
 from typing import Any, Self
 
 from ackproof.audit.risks import found_sets, question_of
-from ackproof.audit.setup import Setup
-from ackproof.audit.setups import setups
+from ackproof.audit.setups import Setup, setups
 from ackproof.own_config.configuration import Client, Given, OwnConfig, Topic
 from ackproof_model.adversary.successors import lost
 from ackproof_model.bounds.losing import Question

@@ -15,6 +15,7 @@ from rich import console
 from rich.measure import Measurement
 from rich.segment import Segment
 from rich.table import Table
+from rich.text import Text
 
 #: The symbol of each control character except tab and newline (`␛` for escape).
 _SYMBOLS = {
@@ -66,3 +67,17 @@ def _fit(table: Table, on: console.Console, options: console.ConsoleOptions) -> 
         table.columns[at].overflow = "fold"
     for column, width in zip(table.columns, least, strict=True):
         column.width = width
+
+
+def say(on: console.Console, text: str, *, style: str = "") -> None:
+    """Print a text as it is, without markup."""
+    on.print(Text(text, style=style), highlight=False)
+
+
+def print_item(on: console.Console, label: str, text: str, *, style: str = "") -> None:
+    """Print a text after a label; later lines are indented by the width of the label."""
+    grid = Table.grid(padding=0)
+    grid.add_column(width=len(label))
+    grid.add_column(overflow="fold")
+    grid.add_row(Text(label), Text(text, style=style))
+    on.print(grid)

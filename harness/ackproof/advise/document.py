@@ -1,11 +1,12 @@
-"""The JSON forms of advice. Keys may be added; none changes its meaning."""
+"""The JSON forms of advice. Keys may be added; none changes its meaning.
+
+`docs/advise.v1.json` is their schema, which says what each key means.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
-
-from typing_extensions import TypedDict
+from typing import Any
 
 from ackproof.advise.acked import Lookup
 from ackproof.advise.alternatives import Alternative, Failure, brokers_of
@@ -15,219 +16,14 @@ from ackproof.advise.rolling import Restarted
 from ackproof_faults.interfaces.cluster import TopicPartition
 from ackproof_model.advice import Offsets, Step
 
-#: First and last offset.
-Range = tuple[int, int]
-Ability = Literal["no", "perhaps", "yes"]
-
-
-class StepDocument(TypedDict):
-    """A step; `text` is what `advise what-if --step` takes."""
-
-    step: Literal["start", "stop", "elect", "fail", "replace", "minisr", "move"]
-    brokers: list[int]
-    text: str
-
-
-class OutcomeDocument(TypedDict):
-    """The outcome for a partition. leaders: null for none. complete: whether all was searched.
-
-    sent: about, when the first and last of `may_lose` were sent. writes_after: how many steps are
-    done by the time writes return for certain, 0 for now. fenced_first: brokers that the
-    controllers fence before, which takes up to a session timeout.
-    """
-
-    topic: str
-    partition: int
-    may_lose: list[Range]
-    loses: list[Range]
-    on_disk_of: list[int]
-    leaders: list[int | None]
-    reads: Ability
-    writes: Ability
-    complete: bool
-    sent: tuple[str, str] | None
-    writes_after: int | None
-    fenced_first: list[int]
-
-
-class AlternativeDocument(TypedDict):
-    """Steps and what they do; the offsets are counts of records."""
-
-    steps: list[StepDocument]
-    verdict: Literal["keeps everything", "may lose", "loses", "not decided"]
-    offsets_at_risk: int
-    offsets_lost_for_certain: int
-    partitions: list[OutcomeDocument]
-
-
-class FailureDocument(TypedDict):
-    """One more failure during the best steps; numbers of partitions."""
-
-    what: str
-    losing: int
-    unavailable: int
-    decided: bool
-
-
-class AnswerDocument(TypedDict):
-    """The alternatives for producers with these acks, the best first."""
-
-    acks: Literal["0", "1", "all"]
-    alternatives: list[AlternativeDocument]
-    if_one_more_fails: list[FailureDocument]
-
-
-class GoneRangeDocument(TypedDict):
-    """Committed offsets that are on no disk any more."""
-
-    topic: str
-    partition: int
-    first: int
-    last: int
-
-
-class StartDocument(TypedDict):
-    """What `advise start` and `advise what-if` print.
-
-    offsets_known: if not, an offset stands for all records of a partition. not_judged: how many
-    partitions are in no answer; `unknown` has the reasons. session_timeout: in words.
-    """
-
-    schema: Literal["ackproof.advise.start/1"]
-    offsets_known: bool
-    answers: list[AnswerDocument]
-    gone: list[GoneRangeDocument]
-    defaults_used: list[str]
-    not_judged: int
-    session_timeout: str
-    unknown: list[str]
-
-
-class RestartedDocument(TypedDict):
-    """The restart of a broker, for one of its partitions and producers with these acks.
-
-    may_lose, stops_writes, stops_reads: beyond what is lost and stopped without the restart.
-    writes_before: without the restart.
-    """
-
-    topic: str
-    partition: int
-    acks: Literal["0", "1", "all"]
-    leader: int | None
-    isr: list[int]
-    min_insync_replicas: int
-    may_lose: bool
-    stops_writes: bool
-    stops_reads: bool
-    writes_before: Ability
-    common_rule_says_safe: bool
-    complete: bool
-
-
-class RestartDocument(TypedDict):
-    """What `advise restart` prints."""
-
-    schema: Literal["ackproof.advise.restart/1"]
-    broker: int
-    partitions: list[RestartedDocument]
-
-
-class TermDocument(TypedDict):
-    """A leader's time in one epoch. start: where its log ended when it was elected."""
-
-    epoch: int
-    leader: int
-    elected_at: str
-    election: Literal["first", "clean", "eligible", "last-known", "unclean"]
-    start: int | None
-    isr: list[int]
-
-
-class TruncationDocument(TypedDict):
-    """A truncation in a broker's log. end: where its log ended before."""
-
-    at: str
-    broker: int
-    to: int
-    end: int | None
-
-
-class GoneDocument(TypedDict):
-    """Offsets of an epoch that the partition's log lacks.
-
-    acks: the producers' acks with which they may have been acknowledged. times: about, of the first
-    and last.
-    """
-
-    first: int
-    last: int
-    epoch: int
-    reason: str
-    acks: list[Literal["0", "1", "all"]]
-    committed: bool
-    on_disk_of: list[int]
-    times: tuple[str, str] | None
-
-
-class PastDocument(TypedDict):
-    """The past of a partition.
-
-    silent: epochs after clean elections, where nothing tells whether the former leader had more.
-    """
-
-    topic: str
-    partition: int
-    replicas: list[int]
-    compared_with: int | None
-    terms: list[TermDocument]
-    truncations: list[TruncationDocument]
-    gone: list[GoneDocument]
-    undecided: list[str]
-    silent: list[int]
-
-
-class MissingDocument(TypedDict):
-    """An acked send that the log lacks; `send` as in the acked log."""
-
-    send: dict[str, Any]
-    certain: bool
-    why: str
-    on_disk_of: list[int]
-
-
-class LookupDocument(TypedDict):
-    """What became of the sends of an acked log: counts, and those that are missing."""
-
-    acked: int
-    present: int
-    removed: int
-    without_offset: int
-    undecided: int
-    torn_lines: int
-    missing: list[MissingDocument]
-
-
-class OutageDocument(TypedDict):
-    """What `advise outage` prints."""
-
-    schema: Literal["ackproof.advise.outage/1"]
-    partitions: list[PastDocument]
-    acked: LookupDocument | None
-
-
-def json_schema() -> dict[str, Any]:
-    """Return the JSON schema of what `advise --json` prints; `docs/advise.v1.json` stores it."""
-    from pydantic import TypeAdapter
-
-    adapter: TypeAdapter[Any] = TypeAdapter(StartDocument | RestartDocument | OutageDocument)
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **adapter.json_schema()}
+Document = dict[str, Any]
 
 
 def of_advice(
     cluster: ClusterState,
     by_acks: Mapping[Any, Sequence[Alternative]],
     failures: Mapping[Any, Sequence[Failure]],
-) -> StartDocument:
+) -> Document:
     return {
         "schema": "ackproof.advise.start/1",
         "offsets_known": cluster.offsets_known,
@@ -259,7 +55,7 @@ def of_advice(
     }
 
 
-def _alternative(one: Alternative, cluster: ClusterState) -> AlternativeDocument:
+def _alternative(one: Alternative, cluster: ClusterState) -> Document:
     return {
         "steps": [_step(step) for step in one.steps],
         "verdict": one.verdict,
@@ -269,12 +65,11 @@ def _alternative(one: Alternative, cluster: ClusterState) -> AlternativeDocument
     }
 
 
-def _step(step: Step) -> StepDocument:
-    kind: Any = type(step).__name__.lower()
-    return {"step": kind, "brokers": brokers_of(step), "text": str(step)}
+def _step(step: Step) -> Document:
+    return {"step": type(step).__name__.lower(), "brokers": brokers_of(step), "text": str(step)}
 
 
-def _outcome(whole: Alternative, place: TopicPartition, cluster: ClusterState) -> OutcomeDocument:
+def _outcome(whole: Alternative, place: TopicPartition, cluster: ClusterState) -> Document:
     one, back = whole.outcomes[place], whole.writes_return(place)
     times = cluster.spans(place, one.may_lose)
     return {
@@ -293,11 +88,11 @@ def _outcome(whole: Alternative, place: TopicPartition, cluster: ClusterState) -
     }
 
 
-def _ranges(ranges: Sequence[Offsets]) -> list[Range]:
+def _ranges(ranges: Sequence[Offsets]) -> list[tuple[int, int]]:
     return [(one.first, one.last) for one in ranges]
 
 
-def of_restart(broker: int, judged: Sequence[tuple[TopicPartition, Restarted]]) -> RestartDocument:
+def of_restart(broker: int, judged: Sequence[tuple[TopicPartition, Restarted]]) -> Document:
     return {
         "schema": "ackproof.advise.restart/1",
         "broker": broker,
@@ -321,7 +116,7 @@ def of_restart(broker: int, judged: Sequence[tuple[TopicPartition, Restarted]]) 
     }
 
 
-def of_outage(past: Mapping[TopicPartition, Outage], lookup: Lookup | None) -> OutageDocument:
+def of_outage(past: Mapping[TopicPartition, Outage], lookup: Lookup | None) -> Document:
     return {
         "schema": "ackproof.advise.outage/1",
         "partitions": [_past(place, one) for place, one in past.items()],
@@ -329,7 +124,7 @@ def of_outage(past: Mapping[TopicPartition, Outage], lookup: Lookup | None) -> O
     }
 
 
-def _past(place: TopicPartition, one: Outage) -> PastDocument:
+def _past(place: TopicPartition, one: Outage) -> Document:
     return {
         "topic": place[0],
         "partition": place[1],
@@ -370,7 +165,7 @@ def _past(place: TopicPartition, one: Outage) -> PastDocument:
     }
 
 
-def _lookup(one: Lookup) -> LookupDocument:
+def _lookup(one: Lookup) -> Document:
     return {
         "acked": one.acked,
         "present": one.present,

@@ -29,13 +29,13 @@ from ackproof.audit.answer import (
 from ackproof.audit.changes import best, decided_by
 from ackproof.audit.producers import ACKS, CLIENT, IDEMPOTENCE, LIBRARY
 from ackproof.audit.risks import Lost, lost, told
-from ackproof.audit.setup import Setup
 from ackproof.audit.setups import (
     MINIMUM,
     MODE,
     RACKS,
     REPLICAS,
     UNCLEAN,
+    Setup,
     hidden,
     setups,
     unread,
@@ -147,18 +147,19 @@ def _renamed(first: Topic, other: Topic) -> dict[str, str]:
 
 
 def _of_topic(answer: Answer, name: str, sources: Mapping[str, str]) -> Answer:
-    def of_risk(risk: Risk) -> Risk:
-        decisions = [
-            replace(one, source=sources.get(one.source, one.source)) for one in risk.decided_by
-        ]
-        return replace(risk, decided_by=tuple(decisions)) if decisions else risk
+    def renamed(source: str) -> str:
+        return sources.get(source, source)
 
     settings = {
-        key: Given(given.value, sources.get(given.source, given.source))
-        for key, given in answer.settings.items()
+        key: Given(given.value, renamed(given.source)) for key, given in answer.settings.items()
     }
-    risks = tuple(map(of_risk, answer.risks))
+    risks = tuple(_with_sources(risk, renamed) for risk in answer.risks)
     return replace(answer, topic=name, settings=settings, risks=risks)
+
+
+def _with_sources(risk: Risk, renamed: Callable[[str], str]) -> Risk:
+    changes = tuple(replace(one, source=renamed(one.source)) for one in risk.decided_by)
+    return replace(risk, decided_by=changes) if changes else risk
 
 
 def _answer(group: Sequence[Setup]) -> Answer:
@@ -308,12 +309,7 @@ def _risks(answers: Sequence[Assumed], group: Sequence[Setup]) -> tuple[Risk, ..
         else:
             merged.append(risk)
     return tuple(
-        replace(
-            risk,
-            decided_by=tuple(
-                replace(one, source=_source(one.source, group[-1])) for one in risk.decided_by
-            ),
-        )
+        _with_sources(risk, partial(_source, setup=group[-1]))
         for risk in sorted(merged, key=_order)
     )
 

@@ -23,7 +23,7 @@ from ackproof.audit.effective import (
 )
 from ackproof.audit.risk import antichain, decision, risk
 from ackproof.audit.risks import question_of
-from ackproof.audit.setup import Setup
+from ackproof.audit.setups import Setup
 from ackproof.audit.words import covers, spelled
 from ackproof.own_config.configuration import Given
 from ackproof_model.bounds.answer import never_acked
@@ -306,21 +306,18 @@ def _of_transactions(setup: Setup) -> Iterator[Risk]:
             decided_by=[decision(_TRANSACTIONS, replicas, few or least.value)],
         )
         return
+    of_topic = [one.failures for one in _stops(setup.partition, Effect.WRITES_STOP)]
     for stop in _stops(of_log, Effect.WRITES_STOP):
-        if any(
-            covers(one.failures, stop.failures)
-            for one in _stops(setup.partition, Effect.WRITES_STOP)
-        ):
-            continue
-        yield risk(
-            setup,
-            Effect.WRITES_STOP,
-            stop.failures,
-            f"transactions stop: of the {replicas.value} replicas of __transaction_state "
-            f"{least.value} must be in sync",
-            at_risk=_NOTHING,
-            trace=stop.trace,
-            decided_by=[
-                decision(_TRANSACTIONS, replicas, int(replicas.value) + 1, "one more copy")
-            ],
-        )
+        if not any(covers(one, stop.failures) for one in of_topic):
+            yield risk(
+                setup,
+                Effect.WRITES_STOP,
+                stop.failures,
+                f"transactions stop: of the {replicas.value} replicas of __transaction_state "
+                f"{least.value} must be in sync",
+                at_risk=_NOTHING,
+                trace=stop.trace,
+                decided_by=[
+                    decision(_TRANSACTIONS, replicas, int(replicas.value) + 1, "one more copy")
+                ],
+            )

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ackproof.audit.answer import Effect, Failure, Runs
-from ackproof.audit.setup import Setup
+from ackproof.audit.setups import Setup
 from ackproof.kafka_versions import numbers
 from ackproof_model.configuration import Configuration, Truncation
 

@@ -11,8 +11,7 @@ from ackproof.audit.answer import NOT_STATED, Decision, Failures
 from ackproof.audit.producers import ACKS
 from ackproof.audit.risk import decision
 from ackproof.audit.risks import exposed, found_sets, question_of
-from ackproof.audit.setup import Setup
-from ackproof.audit.setups import ELR, KAFKA, MINIMUM, MODE, REPLICAS, UNCLEAN
+from ackproof.audit.setups import ELR, KAFKA, MINIMUM, MODE, REPLICAS, UNCLEAN, Setup
 from ackproof.audit.words import spelled
 from ackproof.kafka_versions import FEATURES_SINCE, numbers
 from ackproof.own_config.configuration import Given
@@ -151,13 +150,11 @@ def _with(setup: Setup, *, values: dict[str, str], **fields: object) -> Setup:
     if brokers is not None and isinstance(replicas, int) and brokers < replicas:
         fields["brokers"] = None
     given = {key: Given(value, _CHANGED) for key, value in values.items()}
-    topic = {key: value for key, value in values.items() if key in (MINIMUM, UNCLEAN)}
     return replace(
         setup,
         partition=replace(partition, **fields),  # type: ignore[arg-type]
         when={key: value for key, value in setup.when.items() if key not in values},
         settings={**setup.settings, **given},
-        topic_settings={**setup.topic_settings, **topic},
     )
 
 

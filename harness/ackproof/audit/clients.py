@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from ackproof.audit.answer import Decision, Effect, Failure, Risk
 from ackproof.audit.effective import of_consumer, of_producer
-from ackproof.audit.risk import decision, risk
-from ackproof.audit.setup import Setup
+from ackproof.audit.risk import decision, worded
+from ackproof.audit.setups import Setup
 from ackproof.kafka_versions import FEATURES_SINCE, numbers
 from ackproof.own_config.clients import EXACTLY_ONCE
 from ackproof.own_config.configuration import Client, Given
@@ -49,33 +49,15 @@ def risks(setup: Setup) -> Iterator[Risk]:
 
 
 def _resent(setup: Setup, effect: Effect) -> Iterator[Risk]:
-    duplicated = effect is Effect.DUPLICATED
-    text = (
-        "the producer sends again what got no response, and the leader writes it a second time"
-        if duplicated
-        else "of several requests in flight one fails and is sent again, behind the later ones"
-    )
-    end = (
-        "The producer sends it again. Without idempotence the leader writes it a second time."
-        if duplicated
-        else "The batches behind it are written. It is sent again, and follows them in the log."
-    )
     likelihood, _ = resent(setup.partition, _UNANSWERED_ONCE, effect.value)
     if likelihood is Likelihood.IMPOSSIBLE:
         return
     for failure, event in _UNANSWERED.items():
         if failure in _WAITS_FOR_FOLLOWERS and not _waits(setup.partition):
             continue
-        yield risk(
-            setup,
-            effect,
-            [failure],
-            text,
-            case="B17" if duplicated else "B18",
-            at_risk="records in flight at that moment",
-            trace=[event, *(f"{sentence.removesuffix('.')}." for sentence in end.split(". "))],
-            decided_by=[*_remedies(setup, effect)],
-        )
+        remedies = [*_remedies(setup, effect)]
+        name = f"resent.{effect}"
+        yield worded(setup, effect, [failure], name, decided_by=remedies, event=event)
 
 
 def _waits(configuration: Configuration) -> bool:
@@ -144,21 +126,12 @@ def _of_late_ends(setup: Setup) -> Iterator[Risk]:
         else:
             when = {"producer.version": "before 4.0"}
     client = of_producer(setup, _TRANSACTIONAL, "")
-    yield risk(
+    yield worded(
         setup,
         Effect.LOST,
         [Failure.CLIENT_TIMEOUT],
-        "a late request that aborts one transaction aborts the beginning of the next, which then "
-        "commits (KAFKA-17754)",
+        "late-abort",
         when=when,
-        case="B13",
-        at_risk="the first records of a committed transaction",
-        trace=[
-            "A request that aborts a transaction is delayed; the producer repeats it after a "
-            "timeout.",
-            "The producer begins the next transaction, with the same epoch, and sends records.",
-            "The delayed request arrives and aborts them; the producer sends more, and commits.",
-        ],
         decided_by=[
             decision(
                 "transaction.version",
@@ -180,31 +153,26 @@ def _of_crashes(setup: Setup) -> Iterator[Risk]:
     if producer is None or setup.refusal:
         return
     crash = [Failure.CLIENT_CRASH]
-    begun = "The producer sends records, and its process ends before it has all responses."
     if _TRANSACTIONAL not in producer.settings:
-        yield risk(
+        yield worded(
             setup,
             Effect.DUPLICATED,
             crash,
-            "after a crash it cannot know which of its last sends were written",
+            "crash.repeats",
             when={"application": "sends again after a start"},
-            at_risk="sends without a response at that moment",
-            trace=[begun, "It starts again, and sends them again as a new producer."],
             decided_by=[*_transactions(setup, producer)],
         )
         return
     levels = {of_consumer(setup, one, _ISOLATION): one for one in setup.consumers}
     if not levels or any(one.value == _COMMITTED for one in levels):
         limit = of_producer(setup, "transaction.timeout.ms", 60_000)
-        yield risk(
+        yield worded(
             setup,
             Effect.READS_STOP,
             crash,
-            f"consumers with {_ISOLATION}={_COMMITTED} wait for the open transaction of a producer "
-            f"that has crashed, up to transaction.timeout.ms={limit.value}",
+            "crash.blocks-readers",
+            limit=limit.value,
             when={} if levels else {_ISOLATION: _COMMITTED},
-            at_risk="nothing that was acked",
-            trace=[begun, "Its transaction is open; the last stable offset does not advance."],
             decided_by=[
                 decision(
                     "transaction.timeout.ms",
@@ -217,17 +185,12 @@ def _of_crashes(setup: Setup) -> Iterator[Risk]:
         )
     for given, consumer in sorted(levels.items(), key=lambda one: one[0].source):
         if given.value != _COMMITTED:
-            yield risk(
+            yield worded(
                 setup,
                 Effect.REPROCESSED,
                 crash,
-                f"consumers with {_ISOLATION}={given.value} process records of a transaction that "
-                "is aborted, and process them again when the application repeats it",
-                at_risk="records of aborted transactions",
-                trace=[
-                    begun,
-                    "A consumer processes them; the transaction is aborted and repeated.",
-                ],
+                "crash.aborted-records",
+                level=given.value,
                 decided_by=[
                     decision(
                         _ISOLATION,
@@ -264,19 +227,12 @@ def _of_new_epochs(setup: Setup) -> Iterator[Risk]:
     if producer is None or producer.library != "librdkafka" or _TRANSACTIONAL in producer.settings:
         return
     timeout = of_producer(setup, "delivery.timeout.ms", int(partition.delivery_timeout_s * 1000))
-    yield risk(
+    yield worded(
         setup,
         Effect.DUPLICATED,
         [Failure.CLIENT_TIMEOUT],
-        "librdkafka begins a new producer epoch after sends have timed out, and writes again what "
-        "the leader already has; these records were reported as failed, none of them as acked",
-        case="B21",
-        at_risk=f"records whose send exceeds delivery.timeout.ms={timeout.value}",
-        trace=[
-            "The leader appends batches, and no response arrives within the delivery timeout.",
-            "Sends fail with a timeout, and the producer begins a new epoch.",
-            "It sends again what has not timed out yet; the leader does not recognise it.",
-        ],
+        "new-epoch.timeout",
+        timeout=timeout.value,
         decided_by=[
             decision(
                 "delivery.timeout.ms",
@@ -291,19 +247,11 @@ def _of_new_epochs(setup: Setup) -> Iterator[Risk]:
     if partition.max_in_flight == 1 or (several is not None and several.value == "1"):
         return
     for failure in (Failure.CRASH, Failure.CLEAN_RESTART, Failure.LEADER_MOVE):
-        yield risk(
+        yield worded(
             setup,
             Effect.DUPLICATED,
             [failure],
-            "after an out-of-order batch of one partition librdkafka begins a new producer epoch, "
-            "and may write again a batch of another partition; rare (librdkafka 4953)",
+            "new-epoch.out-of-order",
             when={} if several is not None else {"partitions": "2 or more"},
-            at_risk="batches in flight at that moment",
-            trace=[
-                "Partitions get other leaders while several batches are in flight.",
-                "A leader refuses a batch as out of order, since the one before it is not written.",
-                "The producer begins a new epoch for all partitions, and sends again a batch that "
-                "another leader has written and not acked.",
-            ],
             decided_by=[_one_in_flight(setup)],
         )

@@ -15,10 +15,9 @@ from ackproof.audit.effective import (
     of_internal,
     offsets_replicas,
 )
-from ackproof.audit.risk import decision, risk
+from ackproof.audit.risk import decision, worded
 from ackproof.audit.risks import losing
-from ackproof.audit.setup import Setup
-from ackproof.audit.setups import MINIMUM, UNCLEAN
+from ackproof.audit.setups import MINIMUM, UNCLEAN, Setup
 from ackproof.audit.words import covers, phrase
 from ackproof.own_config.configuration import Client, Given
 from ackproof.scenario.librdkafka import EARLIEST
@@ -124,28 +123,16 @@ def _of_commit(
     when: Mapping[str, str],
 ) -> Risk:
     automatic = auto.value.lower() == "true"
-    event = "is killed" if failure is Failure.CONSUMER_CRASH else "loses its partitions"
-    if effect is Effect.UNPROCESSED:
-        text = (
-            f"automatic commit takes the place of a consumer that {event} past records that it has "
-            "not processed yet"
-        )
-    else:
-        text = (
-            f"a consumer {event} after it has processed records and before it commits them, so "
-            "that they are processed again"
-        )
-    return risk(
+    told = worded(
         setup,
         effect,
         [failure],
-        text,
+        f"commit.{effect}",
+        event="is killed" if failure is Failure.CONSUMER_CRASH else "loses its partitions",
         when=when,
-        case="B26",
-        at_risk="records that were polled and not committed, or not processed",
-        trace=trace,
         decided_by=list(_commit_remedies(consumer, effect, auto)) if automatic else (),
     )
+    return replace(told, trace=trace)
 
 
 def _commit_remedies(consumer: Client, effect: Effect, auto: Given) -> Iterator[Decision]:
@@ -169,19 +156,12 @@ def _of_added_partitions(setup: Setup, consumer: Client) -> Iterator[Risk]:
     reset = of_consumer(setup, consumer, _RESET)
     if reset.value in EARLIEST or reset.value.startswith(("none", "error", "by_duration")):
         return
-    yield risk(
+    yield worded(
         setup,
         Effect.UNPROCESSED,
         [Failure.PARTITIONS_ADDED],
-        f"with {_RESET}={reset.value} a consumer skips what is written to a new partition before "
-        "it reads it (KAFKA-12261)",
-        case="B36",
-        at_risk="the first records of each new partition",
-        trace=[
-            "The topic gets a new partition, and producers learn of it first.",
-            "They write records to it, which are acked.",
-            "The group learns of the partition, has no offset for it, and begins at its end.",
-        ],
+        "added-partitions",
+        reset=reset.value,
         decided_by=[
             decision(
                 _RESET,
@@ -201,19 +181,15 @@ def _of_expired_offsets(setup: Setup, consumer: Client) -> Iterator[Risk]:
         return
     reset = of_consumer(setup, consumer, _RESET)
     effect, then = _without_offset(reset.value)
-    yield risk(
+    yield worded(
         setup,
         effect,
         [Failure.CONSUMER_CRASH],
-        f"a group without members for {given.value} minutes loses its offsets ({_EXPIRY}); its "
-        f"members start again by {_RESET}={reset.value}, and {then}",
+        "expired-offsets",
+        minutes=given.value,
+        reset=reset.value,
+        then=then,
         when={"consumers down": f"for {given.value} minutes"},
-        at_risk="everything that the group has committed, or what it has not read",
-        trace=[
-            "All members of the group end.",
-            f"After {given.value} minutes the coordinator removes the group's offsets.",
-            f"Members start and find no offset; by {_RESET}={reset.value} they {then}.",
-        ],
         decided_by=[decision(_EXPIRY, given, _A_WEEK, "offsets of dead groups stay longer")],
     )
 
@@ -267,19 +243,14 @@ def _of_offsets_partition(
     resets = resets or {_without_offset(one): {_RESET: one} for one in ("earliest", "latest")}
     for (effect, then), when in resets.items():
         for failures in sets:
-            yield risk(
+            yield worded(
                 setup,
                 effect,
                 failures,
-                f"the offsets topic loses committed offsets, and groups {then}",
+                "lost-offsets",
+                after=phrase(failures).capitalize(),
+                then=then,
                 when={**when, **assumed},
-                case="B27",
-                at_risk="everything that the groups of that broker committed",
-                trace=[
-                    "A group commits offsets, which only some replicas of __consumer_offsets have.",
-                    f"{phrase(failures).capitalize()}, and these offsets are gone.",
-                    f"The group's members join again, find no offset, and {then}.",
-                ],
                 decided_by=[_offsets_remedy(setup, replicas)],
             )
 

@@ -8,9 +8,8 @@ from functools import cache
 from ackproof.audit.answer import Effect, Failure, Failures, Risk
 from ackproof.audit.cases import by_unclean_election
 from ackproof.audit.effective import of_topic
-from ackproof.audit.risk import decision, risk
-from ackproof.audit.setup import Setup
-from ackproof.audit.setups import UNCLEAN
+from ackproof.audit.risk import decision, risk, worded
+from ackproof.audit.setups import UNCLEAN, Setup
 from ackproof.audit.words import covers
 from ackproof.own_config.configuration import Given
 from ackproof.scenario.librdkafka import DEFECTS
@@ -42,20 +41,12 @@ def _by_unclean_election(setup: Setup) -> Iterator[Risk]:
         return  # every replica has each acked record
     given = of_topic(setup, UNCLEAN)
     for failure in (Failure.CRASH, Failure.CLEAN_RESTART, Failure.LOST_SESSION):
-        yield risk(
+        yield worded(
             setup,
             Effect.LOST,
             (Failure.LAG, failure),
-            "a replica that was not in sync is elected (unclean election), and the others drop "
-            "what it lacks",
+            "unclean-election",
             case=by_unclean_election(setup),
-            at_risk="records that were acked after that replica had left the ISR",
-            trace=[
-                "The followers fall behind and leave the ISR, one after the other.",
-                "Records are acked that the first of them lacks.",
-                "The leader ends, and no replica in the ISR is left.",
-                "A replica outside the ISR is elected; the others truncate their logs to its log.",
-            ],
             decided_by=[
                 decision(
                     UNCLEAN,
@@ -69,26 +60,9 @@ def _by_unclean_election(setup: Setup) -> Iterator[Risk]:
 
 
 def _stale_fetch(setup: Setup, failures: Failures) -> Risk:
-    own, version = setup.own.kafka, setup.partition.kafka_version
-    return risk(
-        setup,
-        Effect.LOST,
-        failures,
-        "a fetch response that is late and crosses a change of the leader makes a follower drop "
-        "committed records; rare (KAFKA-18991, KAFKA-18723)",
-        case="B12",
-        at_risk="the last records that were acked before the leader changed",
-        trace=[
-            "A follower fetches slowly, and a response is on its way.",
-            "Another replica becomes leader, and the follower learns of the new epoch.",
-            "The late response arrives; the follower applies it in the new epoch, and drops or "
-            "replaces committed records.",
-            "That follower is elected later: these records are lost.",
-        ],
-        decided_by=[
-            decision("kafka.version", own or Given(version, "not stated"), _FIXED, "an upgrade")
-        ],
-    )
+    given = setup.own.kafka or Given(setup.partition.kafka_version, "not stated")
+    upgrade = decision("kafka.version", given, _FIXED, "an upgrade")
+    return worded(setup, Effect.LOST, failures, "stale-fetch", decided_by=[upgrade])
 
 
 def _of_librdkafka(setup: Setup) -> Iterator[Risk]:

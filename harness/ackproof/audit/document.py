@@ -1,12 +1,13 @@
-"""The JSON form of an audit, `ackproof.audit/1`. Keys may be added; none changes its meaning."""
+"""The JSON form of an audit, `ackproof.audit/1`. Keys may be added; none changes its meaning.
+
+`docs/audit.v1.json` is its schema, which says what each key means.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict, fields
-from typing import Any, Literal, cast
-
-from typing_extensions import TypedDict
+from typing import Any
 
 from ackproof.audit import merging
 from ackproof.audit.against import Difference
@@ -16,112 +17,17 @@ from ackproof.audit.answer import (
     Answer,
     Audit,
     Decision,
-    Effect,
-    Failure,
     Proof,
     Risk,
     Runs,
 )
 from ackproof.audit.places import Finding
-from ackproof.own_config.configuration import FileRead, FileRefused, Given
+from ackproof.own_config.configuration import Given
 
 
-class GivenDocument(TypedDict):
-    """A value and its source: `FILE:LINE` or a default; null if no file states it."""
-
-    value: str | None
-    source: str | None
-
-
-class KafkaDocument(TypedDict):
-    """Version and mode of the cluster."""
-
-    version: GivenDocument
-    mode: GivenDocument
-
-
-class RiskDocument(TypedDict):
-    """A smallest set of failures with its effect.
-
-    variant_of: the failures of the risk that stands for this one, because only the ways differ in
-    which brokers end; null for the risk that stands for the others.
-    """
-
-    effect: Effect
-    likelihood: Literal["possible", "certain"]
-    failures: list[Failure]
-    when: dict[str, str]
-    case: str | None
-    text: str
-    at_risk: str
-    trace: list[str]
-    decided_by: list[Decision]
-    runs: Runs | None
-    accepted: str | None
-    here: Proof | None
-    variant_of: list[Failure] | None
-
-
-class AlternativeDocument(TypedDict):
-    """The answer after the least changes of settings."""
-
-    changes: list[Decision]
-    risks: list[RiskDocument]
-    survives: list[list[Failure]]
-
-
-class AnswerDocument(TypedDict):
-    """The answer for a topic and a producer or consumer; null where no file names one."""
-
-    topic: str | None
-    producer: str | None
-    consumer: str | None
-    cluster: str | None
-    version: GivenDocument
-    settings: dict[str, GivenDocument]
-    unstated: list[str]
-    risks: list[RiskDocument]
-    survives: list[list[Failure]]
-    undecided: list[list[Failure]]
-    alike: list[str]
-    alternatives: list[AlternativeDocument]
-
-
-class FindingDocument(TypedDict):
-    """A risk of a topic and client, with the file and line that decides it."""
-
-    topic: str | None
-    producer: str | None
-    consumer: str | None
-    file: str
-    line: int
-    risk: RiskDocument
-
-
-class DifferenceDocument(TypedDict):
-    """What a change makes possible, and what it ends, compared with `base`."""
-
-    base: str
-    new: list[FindingDocument]
-    ended: list[FindingDocument]
-
-
-class AuditDocument(TypedDict):
-    """The answers about all files of an audit."""
-
-    schema: Literal["ackproof.audit/1"]
-    read: list[FileRead]
-    refused: list[FileRefused]
-    warnings: list[str]
-    kafka: KafkaDocument
-    answers: list[AnswerDocument]
-    not_looked_at: list[str]
-    against: DifferenceDocument | None
-
-
-def document(audit: Audit, difference: Difference | None = None) -> AuditDocument:
+def document(audit: Audit, difference: Difference | None = None) -> dict[str, Any]:
     """Return the object that `audit --json` prints."""
-    of_audit: Any = {
+    return {
         "schema": SCHEMA,
         "read": [asdict(one) for one in audit.read],
         "refused": [asdict(one) for one in audit.refused],
@@ -131,15 +37,6 @@ def document(audit: Audit, difference: Difference | None = None) -> AuditDocumen
         "not_looked_at": audit.not_looked_at,
         "against": _difference(difference) if difference else None,
     }
-    return cast("AuditDocument", of_audit)
-
-
-def json_schema() -> dict[str, Any]:
-    """Return the JSON schema of the document; `docs/audit.v1.json` stores it."""
-    from pydantic import TypeAdapter
-
-    schema = TypeAdapter(AuditDocument).json_schema()
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
 
 
 def _risks(risks: Iterable[Risk]) -> list[dict[str, Any]]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ackproof.audit.setup import Setup
-from ackproof.audit.setups import MINIMUM, REPLICAS
+from ackproof.audit.setups import MINIMUM, REPLICAS, UNCLEAN, Setup
 from ackproof.own_config.configuration import Client, Given, Settings
 from ackproof.scenario.librdkafka import ALIASES
 from ackproof_model.configuration import Profile
@@ -55,7 +54,9 @@ def of_broker(setup: Setup, key: str) -> Given:
     if key in setup.when:
         return Given(setup.when[key], NOT_STATED)
     version = setup.partition.kafka_version
-    return Given(_broker_default(key, version), f"default of Kafka {version}")
+    unclean = str(Profile.of(version).unclean_by_default).lower()
+    default = {**_BROKER_DEFAULTS, UNCLEAN: unclean}.get(key, "")
+    return Given(default, f"default of Kafka {version}")
 
 
 OFFSETS = "offsets.topic.replication.factor"
@@ -85,12 +86,6 @@ def of_internal(setup: Setup, name: str, key: str) -> Given | None:
     if topic is None or key == REPLICAS:
         return topic.replication_factor if topic else None
     return topic.settings.get(key)
-
-
-def _broker_default(key: str, version: str) -> str:
-    if key == "unclean.leader.election.enable":
-        return str(Profile.of(version).unclean_by_default).lower()
-    return _BROKER_DEFAULTS.get(key, "")
 
 
 def of_topic(setup: Setup, key: str) -> Given:

@@ -53,13 +53,13 @@ def _group(summary: Summary) -> Iterator[str]:
     if summary.answer.unstated:
         yield f"The files leave {', '.join(summary.answer.unstated)} open.  "
     yield ""
-    yield from _row(("after", "", *summary.columns, "runs"))
-    yield from _row(("---",) * (len(summary.columns) + 3))
-    for row in summary.rows:
+    yield from _row(("after", "", *summary.table.columns, "runs"))
+    yield from _row(("---",) * (len(summary.table.columns) + 3))
+    for row in summary.table.rows:
         cells = [f"**{cell}**" if cell[:3].isupper() else cell for cell in row.cells]
         yield from _row((row.label, row.cases, *cells, row.runs))
     yield ""
-    yield from (f"{_cell(footnote)}  " for footnote in summary.footnotes)
+    yield from (f"{_cell(footnote)}  " for footnote in summary.table.footnotes)
     for at, change in enumerate(summary.changes):
         cost = f"; costs: {change.cost}" if change.cost else ""
         place = f"`{change.setting}={change.change}` ({change.source})"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ackproof.own_config.configuration import Client, Given
 from ackproof.scenario.client import JavaProducerSettings
@@ -67,7 +68,8 @@ def producers(producer: Client | None, kafka: str) -> Iterator[ProducerSettings]
     elif producer.library == "librdkafka":
         yield _librdkafka(producer)
     elif producer.version is not None:
-        yield _java(producer, _release(producer.version.value), {})
+        version = producer.version.value
+        yield _java(producer, version + ".0" * (2 - version.count(".")), {})
     else:
         old, new = (_java(producer, release, {CLIENT: era}) for era, release in _CLIENTS)
         if (old.acks, old.idempotence) == (new.acks, new.idempotence):
@@ -83,34 +85,27 @@ def _assuming(client: Client, kafka: str, when: Mapping[str, str]) -> Iterator[P
 
 def _librdkafka(producer: Client) -> ProducerSettings:
     values = {ALIASES.get(key, key): given for key, given in producer.settings.items()}
-    refusal, default = _out_of_range(values), producer.default
+    refusal = _out_of_range(values)
     try:
         acks = parse_acks(values[ACKS].value if ACKS in values else "all")
     except ValueError as error:
         acks, refusal = "all", str(error)
-    on = values.get(IDEMPOTENCE) or Given(str("transactional.id" in values).lower(), default)
-    idempotence = on.value.strip().lower() == "true"
+    stated = values.get(IDEMPOTENCE)
+    on = stated.value.strip().lower() == "true" if stated else "transactional.id" in values
+    retries = values.get("retries")
+    never = retries is not None and retries.value.strip() == "0"
     in_flight = values.get("max.in.flight.requests.per.connection")
-    timeout = values.get("delivery.timeout.ms")
-    writes = ProducerSettings(
+    return _in_force(
+        values,
+        producer.default,
         acks=acks,
-        idempotence=idempotence,
-        retries=_number(values.get("retries"), _UNLIMITED),
-        max_in_flight=whole(in_flight, 5 if idempotence else _LIBRDKAFKA_IN_FLIGHT),
-        delivery_timeout_ms=whole(timeout, 300_000),
-        settings={
-            ACKS: values.get(ACKS) or Given(acks, default),
-            IDEMPOTENCE: on,
-        },
+        idempotence=on,
+        retries=0 if never else whole(retries, _UNLIMITED),
+        max_in_flight=whole(in_flight, 5 if on else _LIBRDKAFKA_IN_FLIGHT),
+        delivery_timeout_ms=whole(values.get("delivery.timeout.ms"), 300_000),
         when={},
         refusal=refusal,
     )
-    return _checked(writes)
-
-
-def _number(given: Given | None, default: int) -> int:
-    """Return a number from 0."""
-    return 0 if given and given.value.strip() == "0" else whole(given, default)
 
 
 def _java(producer: Client, release: str, when: Mapping[str, str]) -> ProducerSettings:
@@ -125,22 +120,41 @@ def _java(producer: Client, release: str, when: Mapping[str, str]) -> ProducerSe
     except ValueError as error:
         effective, timeout, refusal = ("all", False, _UNLIMITED, 5), 120_000, str(error)
     acks, idempotence, retries, in_flight = effective
-    default = f"{producer.default} {when.get(CLIENT, '')}".rstrip()
-    writes = ProducerSettings(
+    return _in_force(
+        producer.settings,
+        f"{producer.default} {when.get(CLIENT, '')}".rstrip(),
         acks=acks,
         idempotence=idempotence,
         retries=max(retries, 0),
         max_in_flight=max(in_flight, 1),
         delivery_timeout_ms=timeout,
-        settings={
-            ACKS: producer.settings.get(ACKS) or Given(acks, default),
-            IDEMPOTENCE: producer.settings.get(IDEMPOTENCE)
-            or Given(str(idempotence).lower(), default),
-        },
         when=when,
         refusal=refusal,
     )
-    return _checked(writes)
+
+
+def _in_force(
+    stated: Mapping[str, Given], default: str, *, refusal: str, **effective: Any
+) -> ProducerSettings:
+    """Return the effective settings, those that are not stated with the source `default`."""
+    acks, idempotence = effective["acks"], effective["idempotence"]
+    try:
+        require_legal(
+            idempotence=idempotence,
+            acks=acks,
+            retries=effective["retries"],
+            max_in_flight=effective["max_in_flight"],
+        )
+    except ValueError as error:
+        refusal = refusal or str(error)
+    return ProducerSettings(
+        settings={
+            ACKS: stated.get(ACKS) or Given(acks, default),
+            IDEMPOTENCE: stated.get(IDEMPOTENCE) or Given(str(idempotence).lower(), default),
+        },
+        refusal=refusal,
+        **effective,
+    )
 
 
 #: The least numbers that clients accept.
@@ -154,23 +168,6 @@ def _out_of_range(values: Mapping[str, Given]) -> str:
         if re.fullmatch(r"-?[0-9]{1,18}", text) and not least <= int(text) <= _UNLIMITED:
             return f"{key}={text} is not from {least} to {_UNLIMITED}"
     return ""
-
-
-def _checked(writes: ProducerSettings) -> ProducerSettings:
-    try:
-        require_legal(
-            idempotence=writes.idempotence,
-            acks=writes.acks,
-            retries=writes.retries,
-            max_in_flight=writes.max_in_flight,
-        )
-    except ValueError as error:
-        return replace(writes, refusal=writes.refusal or str(error))
-    return writes
-
-
-def _release(version: str) -> str:
-    return version + ".0" * (2 - version.count("."))
 
 
 def whole(given: Given | None, default: int) -> int:

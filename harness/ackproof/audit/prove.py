@@ -14,8 +14,7 @@ from ruamel.yaml import YAML
 
 from ackproof.audit.answer import Answer, Audit, Effect, Failure, Failures, Proof, Risk
 from ackproof.audit.risks import lost
-from ackproof.audit.setup import Setup
-from ackproof.audit.setups import setups
+from ackproof.audit.setups import Setup, setups
 from ackproof.errors import DiskError, ScenarioError
 from ackproof.own_config.configuration import Client, Given, OwnConfig
 from ackproof.own_config.overlay import render

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from ackproof.audit.answer import Decision, Effect, Risk
 from ackproof.audit.effective import of_producer, replication_factor, stated
 from ackproof.audit.risk import decision, risk
-from ackproof.audit.setup import Setup
-from ackproof.audit.setups import REPLICAS
+from ackproof.audit.setups import REPLICAS, Setup
 from ackproof.kafka_versions import numbers
 from ackproof.own_config.configuration import Client, Given
 from ackproof.scenario.librdkafka import parse_acks, require_legal

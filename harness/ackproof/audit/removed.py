@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from ackproof.audit.answer import Decision, Effect, Risk
+from ackproof.audit.answer import Effect, Risk
 from ackproof.audit.effective import of_topic
 from ackproof.audit.risk import decision, risk
-from ackproof.audit.setup import Setup
+from ackproof.audit.setups import Setup
 from ackproof_model.removal import Records, Removal, appended, inherited, removals
 
 _KEYS = ("cleanup.policy", "retention.ms", "retention.bytes", "message.timestamp.type")
@@ -18,7 +18,11 @@ _AT_RISK = {
     "back, as soon as they are written",
     "retention.bytes": "the oldest records of each partition",
 }
-_COST = "the topic grows without limit"
+#: The value with which a setting removes nothing, and its price.
+_KEPT_BY = {
+    "cleanup.policy": ("delete", "older records of a key are kept, too"),
+    **dict.fromkeys(("retention.ms", "retention.bytes"), ("-1", "the topic grows without limit")),
+}
 
 
 def risks(setup: Setup) -> Iterator[Risk]:
@@ -40,7 +44,9 @@ def risks(setup: Setup) -> Iterator[Risk]:
             _text(removal, by_producers=not appended(settings)),
             case="B28",
             at_risk=_AT_RISK[removal.key] if not appended(settings) else removal.reason,
-            decided_by=[*_remedies(setup, removal)],
+            decided_by=[
+                decision(removal.key, of_topic(setup, removal.key), *_KEPT_BY[removal.key])
+            ],
         )
 
 
@@ -50,11 +56,3 @@ def _text(removal: Removal, *, by_producers: bool) -> str:
     whose = "the timestamps that producers set" if by_producers else "the brokers' timestamps"
     days = int(removal.value) / 86_400_000
     return f"retention removes records {days:g} days (retention.ms={removal.value}) after {whose}"
-
-
-def _remedies(setup: Setup, removal: Removal) -> Iterator[Decision]:
-    if removal.key == "cleanup.policy":
-        given = of_topic(setup, removal.key)
-        yield decision(removal.key, given, "delete", "older records of a key are kept, too")
-        return
-    yield decision(removal.key, of_topic(setup, removal.key), -1, _COST)

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cache, reduce
+from operator import getitem
+from pathlib import Path
+from typing import Any
 
 from ackproof.audit import cases
 from ackproof.audit.answer import Decision, Effect, Failure, Failures, Risk
-from ackproof.audit.setup import Setup
+from ackproof.audit.setups import Setup
 from ackproof.audit.words import covers
 from ackproof.own_config.configuration import Client, Given
+
+#: What happens in a risk that no search tells.
+WORDS = Path(__file__).with_name("risks.toml")
 
 
 def risk(
@@ -36,6 +44,36 @@ def risk(
         trace=tuple(trace),
         decided_by=tuple(decided_by),
         runs=cases.runs_of(case, effect, setup.partition.kafka_version),
+    )
+
+
+@cache
+def _words() -> dict[str, Any]:
+    return tomllib.loads(WORDS.read_text(encoding="utf-8"))
+
+
+def worded(
+    setup: Setup,
+    effect: Effect,
+    failures: Sequence[Failure],
+    name: str,
+    *,
+    when: Mapping[str, str] | None = None,
+    decided_by: Sequence[Decision] = (),
+    **values: str,
+) -> Risk:
+    """Return a risk in the words that `risks.toml` has for it. values: fill them in."""
+    words = reduce(getitem, name.split("."), _words())
+    return risk(
+        setup,
+        effect,
+        failures,
+        words["text"].format(**values),
+        when=when,
+        case=words.get("case", "").format(**values),
+        at_risk=words["at_risk"].format(**values),
+        trace=[sentence.format(**values) for sentence in words["trace"]],
+        decided_by=decided_by,
     )
 
 

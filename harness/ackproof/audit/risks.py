@@ -9,8 +9,7 @@ from functools import cache
 from ackproof.audit import cases
 from ackproof.audit.answer import Effect, Failure, Failures, Risk
 from ackproof.audit.risk import risk
-from ackproof.audit.setup import Setup
-from ackproof.audit.setups import LAST_ZOOKEEPER_RULES
+from ackproof.audit.setups import LAST_ZOOKEEPER_RULES, Setup
 from ackproof.audit.words import phrase
 from ackproof_model.bounds.answer import never_acked
 from ackproof_model.bounds.failure_sets import (

@@ -14,6 +14,7 @@ from rich.text import Text
 from ackproof.audit.against import Difference
 from ackproof.audit.answer import NOT_STATED, Audit
 from ackproof.audit.summary import Summary, summaries
+from ackproof.console import print_item, say
 
 _TONES = {"YES": "bold red", "NO": "bold green", "DEPENDS": "bold yellow"}
 #: Groups of topics that are listed after the first one.
@@ -42,7 +43,7 @@ def print_audit(
     if not verbose and len(groups) > 1:
         _print_others(console, groups[1:])
     if audit.not_looked_at:
-        _item(console, "Not looked at: ", "; ".join(audit.not_looked_at) + ".", style="dim")
+        print_item(console, "Not looked at: ", "; ".join(audit.not_looked_at) + ".", style="dim")
     _print_warnings(console, audit, most=None if verbose else _MOST_WARNINGS)
 
 
@@ -52,21 +53,24 @@ def _print_warnings(console: Console, audit: Audit, most: int | None) -> None:
     if lines:
         console.print()
     for line in lines[:most]:
-        _say(console, line, style="yellow")
+        say(console, line, style="yellow")
     if most and len(lines) > most:
-        _say(console, f"and {len(lines) - most:,} more warnings (-v shows all)", style="yellow")
+        say(console, f"and {len(lines) - most:,} more warnings (-v shows all)", style="yellow")
 
 
 def _print_difference(console: Console, difference: Difference) -> None:
-    _say(console, f"Compared with {difference.base}:", style="bold")
+    say(console, f"Compared with {difference.base}:", style="bold")
     for finding in difference.new:
-        _item(
-            console, " makes possible: ", f"{finding.text} ({finding.file}:{finding.line})", "red"
+        print_item(
+            console,
+            " makes possible: ",
+            f"{finding.text} ({finding.file}:{finding.line})",
+            style="red",
         )
     for finding in difference.ended:
-        _item(console, " ends: ", finding.title, "green")
+        print_item(console, " ends: ", finding.title, style="green")
     if not difference.new and not difference.ended:
-        _say(console, " this change makes no risk possible, and ends none")
+        say(console, " this change makes no risk possible, and ends none")
     console.print()
 
 
@@ -80,27 +84,31 @@ def _print_summary(console: Console, audit: Audit, summary: Summary, files: list
     version = f"Kafka {stated.value}" if stated else "Kafka, version not stated"
     for at, fact in enumerate(summary.facts or ("",)):
         text = f"{version}: {fact}".removesuffix(": ") if at == 0 else fact
-        _item(console, "  ", text, style="dim")
+        print_item(console, "  ", text, style="dim")
     if summary.answer.unstated:
         names = ", ".join(summary.answer.unstated)
-        _item(console, "  ", f"The files leave {names} open: the answers are for each value.")
-    if summary.rows:
+        print_item(console, "  ", f"The files leave {names} open: the answers are for each value.")
+    if summary.table.rows:
         for table in _tables(summary, console.width):
             console.print()
             console.print(Padding(table, (0, 0, 0, 1), expand=False))
-    for footnote in summary.footnotes:
-        _item(console, "  ", footnote, style="dim")
-    if summary.more:
-        sets = "set" if summary.more == 1 else "sets"
-        _say(console, f"  and {summary.more} more {sets} of failures (--json has all)", style="dim")
+    for footnote in summary.table.footnotes:
+        print_item(console, "  ", footnote, style="dim")
+    if summary.table.more:
+        sets = "set" if summary.table.more == 1 else "sets"
+        say(
+            console,
+            f"  and {summary.table.more} more {sets} of failures (--json has all)",
+            style="dim",
+        )
     if summary.how:
         console.print()
-        _item(console, " ", f"{summary.how_head}: {' '.join(summary.how)}")
+        print_item(console, " ", f"{summary.how_head}: {' '.join(summary.how)}")
     _print_changes(console, summary)
     for note in summary.notes:
-        _item(console, " ", note)
+        print_item(console, " ", note)
     for accepted in summary.accepted:
-        _item(console, " ", f"Accepted: {accepted}", style="dim")
+        print_item(console, " ", f"Accepted: {accepted}", style="dim")
     if summary.how_case:
         named = " ".join(files[:2]) + (" …" if len(files) > 2 else "")
         console.print()
@@ -110,12 +118,12 @@ def _print_summary(console: Console, audit: Audit, summary: Summary, files: list
 
 def _tables(summary: Summary, width: int) -> Iterator[Table]:
     """Yield a table, or several one below the other if its columns are wider than the screen."""
-    heads = ["\n".join(wrap(head, _CELL, break_long_words=False)) for head in summary.columns]
+    heads = ["\n".join(wrap(head, _CELL, break_long_words=False)) for head in summary.table.columns]
     first = 0
     while first < len(heads):
         last, room = first, width - _LABEL
         while last < len(heads):
-            texts = [*heads[last].split("\n"), *(row.cells[last] for row in summary.rows)]
+            texts = [*heads[last].split("\n"), *(row.cells[last] for row in summary.table.rows)]
             room -= max(map(len, texts)) + 2
             if room < 0 and last > first:
                 break
@@ -136,14 +144,14 @@ def _table(
         header_style="bold",
     )
     narrow = width < _NARROW
-    cases = not narrow and any(row.cases for row in summary.rows)
-    runs = last and any(row.runs for row in summary.rows)
+    cases = not narrow and any(row.cases for row in summary.table.rows)
+    runs = last and any(row.runs for row in summary.table.rows)
     table.add_column("after")
     for head in [*[""] * cases, *heads]:
         table.add_column(head, no_wrap=True)
     if runs:
         table.add_column("runs")  # those of --prove are long
-    for row in summary.rows:
+    for row in summary.table.rows:
         label = f"{row.label} ({row.cases})" if narrow and row.cases else row.label
         shown = [row.cells[at] for at in columns]
         cells = [Text(cell or "-", style=_tone(cell)) for cell in shown]
@@ -169,9 +177,9 @@ def _print_changes(console: Console, summary: Summary) -> None:
         stated = change.source != NOT_STATED
         where = f"now {change.value}, {change.source}" if stated else "no file states it"
         label = labels[min(at, 1)].ljust(len(labels[0]))
-        _item(console, label, f"{change.setting}={change.change}  ({where})", style="bold")
+        print_item(console, label, f"{change.setting}={change.change}  ({where})", style="bold")
         if change.cost:
-            _item(console, " " * len(labels[0]), f"costs: {change.cost}")
+            print_item(console, " " * len(labels[0]), f"costs: {change.cost}")
 
 
 def _print_others(console: Console, groups: list[Summary]) -> None:
@@ -187,18 +195,5 @@ def _print_others(console: Console, groups: list[Summary]) -> None:
         table.add_row(Text(named), Text(client), verdict, Text(group.verdict_text))
     console.print(table)
     if len(groups) > _MOST_GROUPS:
-        _say(console, f" and {len(groups) - _MOST_GROUPS:,} more groups", style="dim")
-    _say(console, " --topic NAME shows one of them, -v all, --json has every answer", style="dim")
-
-
-def _say(console: Console, text: str, *, style: str = "") -> None:
-    console.print(Text(text, style=style), highlight=False)
-
-
-def _item(console: Console, label: str, text: str, style: str = "") -> None:
-    """Print a text after a label; later lines are indented by the width of the label."""
-    grid = Table.grid(padding=0)
-    grid.add_column(width=len(label))
-    grid.add_column(overflow="fold")
-    grid.add_row(Text(label), Text(text, style=style))
-    console.print(grid)
+        say(console, f" and {len(groups) - _MOST_GROUPS:,} more groups", style="dim")
+    say(console, " --topic NAME shows one of them, -v all, --json has every answer", style="dim")

@@ -8,13 +8,13 @@ turn, and `Setup.when` names the value. So no answer depends on an assumption th
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import product
 
 from ackproof.audit.producers import ProducerSettings, producers, whole
-from ackproof.audit.setup import Setup
 from ackproof.errors import ScenarioError
 from ackproof.kafka_versions import numbers
-from ackproof.own_config.configuration import Client, Given, OwnConfig, Topic
+from ackproof.own_config.configuration import Client, Given, OwnConfig, Settings, Topic
 from ackproof.scenario.kafka_keys import ignored
 from ackproof_model.configuration import OLDEST, Configuration, Profile
 
@@ -65,6 +65,34 @@ _Version = tuple[str, bool, Mapping[str, str]]
 """A release, whether it runs with ZooKeeper, and `Setup.when`."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """A topic with its producer and consumers, all of whose decisive settings have a value.
+
+    partition: the settings that the model reads, brokers and version included. when: the values
+    assumed for settings that nobody states. settings: those that decide, with their sources; the
+    assumed ones are left out. racks: the number of racks over which replicas are spread, 0 if there
+    are none. flushes_every_record: a log is flushed before the ack.
+    defaults_hold: whether what the topic and the brokers leave out has Kafka's default.
+    refusal: why the producer's library refuses its settings; '' if it does not.
+    """
+
+    own: OwnConfig
+    topic: Topic
+    producer: Client | None
+    consumers: tuple[Client, ...]
+    partition: Configuration
+    when: Mapping[str, str] = field(default_factory=dict)
+    settings: Settings = field(default_factory=dict)
+    zookeeper: bool = False
+    controllers: int = 0
+    combined: bool = False
+    racks: int = 0
+    flushes_every_record: bool = False
+    defaults_hold: bool = True
+    refusal: str = ""
+
+
 def setups(own: OwnConfig, *, topic: str = "") -> Iterator[tuple[Setup, ...]]:
     """Yield the setups of each topic and producer.
 
@@ -99,7 +127,7 @@ def hidden(topic: Topic) -> bool:
 def _of(
     own: OwnConfig, topic: Topic, producer: Client | None, versions: Sequence[_Version]
 ) -> Iterator[Setup]:
-    flushed = _flushed(own, topic)
+    flushed = topic.settings.get(_FLUSHES[0]) or own.broker.get(_FLUSHES[1])
     for (kafka, zookeeper, of_version), factor in product(versions, tuple(_replicas(own, topic))):
         combinations = product(
             tuple(_minima(own, topic, kafka, factor[0])),
@@ -138,11 +166,6 @@ def _of(
                     **racks[2],
                 },
                 settings={key: one for key, one in stated.items() if one.source},
-                topic_settings={
-                    **{key: given.value for key, given in topic.settings.items()},
-                    MINIMUM: str(minimum[0]),
-                    UNCLEAN: unclean[1].value,
-                },
                 zookeeper=zookeeper,
                 controllers=whole(own.controllers, 0),
                 combined=whole(own.combined, 0) > 0,
@@ -227,11 +250,6 @@ def _effective(
     of_nodes = own.controller if of_controllers and own.controller else own.broker
     stated = topic.settings.get(key) or of_nodes.get(key)
     return stated or (default if _defaults_hold(own, topic) else None)
-
-
-def _flushed(own: OwnConfig, topic: Topic) -> Given | None:
-    """Return after how many records a log is flushed, if it is stated."""
-    return topic.settings.get(_FLUSHES[0]) or own.broker.get(_FLUSHES[1])
 
 
 _Assumed = tuple[int, Given, Mapping[str, str]]

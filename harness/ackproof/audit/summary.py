@@ -18,7 +18,7 @@ from ackproof.audit.answer import (
     Failures,
     Risk,
 )
-from ackproof.audit.table import STOPS, Row, table
+from ackproof.audit.table import STOPS, Table, table
 from ackproof.audit.words import EFFECTS, condition, milder, phrase, spelled
 
 _CLIENT_SETTINGS = (
@@ -48,10 +48,7 @@ class Summary:
     verdict: str
     verdict_text: str
     facts: tuple[str, ...]
-    columns: tuple[str, ...]
-    rows: tuple[Row, ...]
-    footnotes: tuple[str, ...]
-    more: int
+    table: Table
     how: tuple[str, ...]
     how_case: str
     how_when: str
@@ -152,7 +149,6 @@ def _summary(group: Sequence[Answer]) -> Summary:
     lost = losses(answer.risks)
     verdict, text = _verdict(answer, lost)
     how = next((told for risk in lost if (told := risk.told()).trace), None)
-    shown = table(answer)
     return Summary(
         answer=answer,
         topics=topics,
@@ -160,10 +156,7 @@ def _summary(group: Sequence[Answer]) -> Summary:
         verdict=verdict,
         verdict_text=text,
         facts=tuple(_facts(answer)),
-        columns=shown.columns,
-        rows=shown.rows,
-        footnotes=shown.footnotes,
-        more=shown.more,
+        table=table(answer),
         how=how.trace if how else (),
         how_case=how.case if how else "",
         how_when=condition(how.when) if how else "",

@@ -67,9 +67,9 @@ def phrase(failures: Failures, replicas: int | None = None) -> str:
     return _joined(parts)
 
 
-def _joined(parts: list[str]) -> str:
+def _joined(parts: list[str], by: str = "and") -> str:
     *head, last = parts
-    return f"{', '.join(head)} and {last}" if head else last
+    return f"{', '.join(head)} {by} {last}" if head else last
 
 
 #: What a broker does in failures that are alike, and what several do: the first four leave its log.
@@ -89,11 +89,8 @@ def kinds(failures: Failures) -> tuple[str, ...]:
     """Return what failures that are alike have in common: how many brokers end, and lose a log."""
     if len(failures) == 1 and failures[0] in _WAYS:
         return ("one broker",)
-    return tuple(sorted(_kind(failure) for failure in failures))
-
-
-def _kind(failure: Failure) -> str:
-    return "log lost" if failure in _LOG_LOST else "ended" if failure in _WAYS else failure.value
+    ended = {**dict.fromkeys(_WAYS, "ended"), **dict.fromkeys(_LOG_LOST, "log lost")}
+    return tuple(sorted(ended.get(failure, failure.value) for failure in failures))
 
 
 def phrase_of(alike: Sequence[Failures], replicas: int | None = None) -> str:
@@ -103,7 +100,7 @@ def phrase_of(alike: Sequence[Failures], replicas: int | None = None) -> str:
         return phrase(first, replicas)
     if len(first) == 1:
         used = [failure for failure in _WAYS if (failure,) in alike]
-        return f"a broker {_either([_WAYS[failure][0] for failure in used])}"
+        return f"a broker {_joined([_WAYS[failure][0] for failure in used], by='or')}"
     parts: list[str] = []
     ways: list[list[Failures]] = []
     for log_lost in (False, True):
@@ -113,7 +110,7 @@ def phrase_of(alike: Sequence[Failures], replicas: int | None = None) -> str:
         if number:
             ways.append(list(combinations_with_replacement(used, number)))
             who = f"{number} brokers" if number > 1 else "another one" if parts else "a broker"
-            parts.append(f"{who} {_either([_WAYS[one][number > 1] for one in used])}")
+            parts.append(f"{who} {_joined([_WAYS[one][number > 1] for one in used], by='or')}")
     others = tuple(failure for failure in first if failure not in _WAYS)
     every = {
         tuple(sorted((*others, *(one for way in each for one in way)))) for each in product(*ways)
@@ -123,11 +120,6 @@ def phrase_of(alike: Sequence[Failures], replicas: int | None = None) -> str:
         return f"{phrase(first, replicas)}, or {others_like_it} like it"
     before = [phrase((failure,)) for failure in others]
     return f"{_joined(before)}, then {_joined(parts)}" if before else _joined(parts)
-
-
-def _either(words: list[str]) -> str:
-    *head, last = words
-    return f"{', '.join(head)} or {last}" if head else last
 
 
 #: Short names for the heads of columns.

@@ -169,7 +169,7 @@ def audit(
     if outputs.sarif or outputs.junit or outputs.markdown or outputs.html:
         _write(outputs, answer, compared, risks)
     if outputs.annotations or os.environ.get("GITHUB_ACTIONS") == "true":
-        from ackproof.report.audit_ci import audit_annotations
+        from ackproof.report.ci import audit_annotations
 
         for line in audit_annotations(answer, risks):
             typer.echo(line, err=True)
@@ -256,7 +256,7 @@ def _write(outputs: Outputs, audit: Audit, compared: Difference | None, failing:
         with disk_errors(outputs.sarif):
             outputs.sarif.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
     if outputs.junit:
-        from ackproof.report.audit_ci import write_audit_junit
+        from ackproof.report.ci import write_audit_junit
 
         with disk_errors(outputs.junit):
             write_audit_junit(outputs.junit, audit, failing)

@@ -167,14 +167,10 @@ def schema(
         from ackproof.ledger.acked_log import AckedSend
 
         options.print_json(AckedSend.model_json_schema())
-    elif audit:
-        from ackproof.audit import document
+    elif audit or advise:
+        from ackproof.scenario.shipped import schema_of
 
-        options.print_json(document.json_schema())
-    elif advise:
-        from ackproof.advise.document import json_schema as of_advice
-
-        options.print_json(of_advice())
+        options.print_json(schema_of("audit" if audit else "advise"))
     else:
         from ackproof.scenario.model import json_schema
 

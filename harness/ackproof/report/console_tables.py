@@ -12,6 +12,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from ackproof.console import print_item
 from ackproof.report.wording import outcome
 
 if TYPE_CHECKING:
@@ -96,15 +97,6 @@ def _print_others(console: Console, record: PredictionRecord, *, verbose: bool) 
         if alike:
             more = " (-v says why)" if word == "impossible" else ""
             print_item(console, f"  {word}: ", f"{', '.join(alike)}{more}", style=_COLOUR[word])
-
-
-def print_item(console: Console, label: str, text: str, *, style: str = "") -> None:
-    """Print a text after a label; later lines are indented by the width of the label."""
-    grid = Table.grid(padding=0)
-    grid.add_column(width=len(label))
-    grid.add_column(overflow="fold")
-    grid.add_row(label, Text(text, style=style))
-    console.print(grid)
 
 
 def _print_availability(console: Console, parts: Sequence[PartAvailability]) -> None:

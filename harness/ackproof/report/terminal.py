@@ -14,10 +14,11 @@ from rich.table import Table
 from rich.text import Text
 
 from ackproof.comparison.summary import Summary
+from ackproof.console import print_item, say
 from ackproof.judgement.overview.collect import overview_of
 from ackproof.report import advice, certainty, comparison, wording
 from ackproof.report import formatting as fmt
-from ackproof.report.console_tables import TONE, headed_table, print_item
+from ackproof.report.console_tables import TONE, headed_table
 from ackproof.report.wording import agreement, agreement_of, agreement_sentences, outcome, sentence
 from ackproof.runs.overview import Overview
 from ackproof.runs.verdict import FaultReport, Verdict, Word
@@ -43,23 +44,23 @@ def print_comparison(
     `run_dirs` are in the order of `verdicts`. Only runs that do not hold have their path printed.
     """
     for line in comparison.outages(summary):
-        _say(console, line, style=_FINDING)
+        say(console, line, style=_FINDING)
     _print_advice(console, advice.of_comparison(summary))
     _print_columns(console, summary)
     for line in (*comparison.notes(summary), *certainty.statistics(summary)):
-        _say(console, line)
+        say(console, line)
     results = list(zip(run_dirs, verdicts, strict=True))
     shown = comparison.shown_runs(summary, results, most=len(results))
     examples = [v for v, run_dir in zip(verdicts, run_dirs, strict=True) if run_dir in shown]
     for verdict in examples:
         for line in (*wording.ended_sentences(verdict), *wording.unobserved_sentences(verdict)):
-            _say(console, f"{verdict.name}: {line}", style="dim")
+            say(console, f"{verdict.name}: {line}", style="dim")
     for verdict in examples:
         for line in wording.cause_sentences(verdict):
-            _say(console, f"{verdict.name}: {line}")
+            say(console, f"{verdict.name}: {line}")
     agreed = agreement_sentences(verdicts)
     for line in agreed:
-        _say(console, line, style=_FINDING if line.startswith("FINDING") else "")
+        say(console, line, style=_FINDING if line.startswith("FINDING") else "")
     for verdict, run_dir in zip(verdicts, run_dirs, strict=True):
         if verdict.verdict is not Word.HOLDS:
             became = outcome(verdict)
@@ -68,7 +69,7 @@ def print_comparison(
             undecided = verdict.predicted and wording.agreement_of(verdict) == "undecided"
             said = undecided and "\n" not in reason
             line = f"{verdict.name}: {became.text}{f' ({reason})' if reason and not said else ''}"
-            _say(console, line, style=_EXPECTED[became.as_expected])
+            say(console, line, style=_EXPECTED[became.as_expected])
             _path(console, "", run_dir)
     _path(console, "Report: ", html)
 
@@ -119,21 +120,21 @@ def print_run(console: Console, verdict: Verdict, run_dir: Path) -> None:
     heading.append(f"  ({', '.join(filter(None, facts))})", style="dim")
     console.print(heading, highlight=False)
     for line in wording.stopped_sentences(verdict):
-        _say(console, line, style=_FINDING)
+        say(console, line, style=_FINDING)
     if verdict.verdict is Word.INCONCLUSIVE:
-        _say(console, verdict.reason)
+        say(console, verdict.reason)
     for line in wording.ended_sentences(verdict):
-        _say(console, line, style=_EXPECTED["undecided"])
+        say(console, line, style=_EXPECTED["undecided"])
     _print_advice(console, [advice.of_run(verdict, overview.safer)])
-    _say(console, f"Matches prediction: {agreement_of(verdict)}")
+    say(console, f"Matches prediction: {agreement_of(verdict)}")
     for line in (_cost(verdict), *wording.probe_sentences(verdict)):
-        _say(console, line, style="dim")
+        say(console, line, style="dim")
     for line in wording.topic_sentences(verdict):
-        _say(console, line)
+        say(console, line)
     for line in wording.finding_sentences(verdict):
-        _say(console, f"FINDING: {line}", style=_FINDING)
+        say(console, f"FINDING: {line}", style=_FINDING)
     for line in (*wording.unobserved_sentences(verdict), *wording.unchecked_sentences(verdict)):
-        _say(console, line, style="dim")
+        say(console, line, style="dim")
     _print_expectations(console, verdict)
     _print_prediction(console, verdict)
     _print_faults(console, verdict.faults)
@@ -146,9 +147,9 @@ def print_run(console: Console, verdict: Verdict, run_dir: Path) -> None:
 def _print_advice(console: Console, lines: Sequence[str]) -> None:
     first, *more = [line for line in lines if line] or [""]
     if first:
-        _say(console, f"Advice: {first}", style="bold")
+        say(console, f"Advice: {first}", style="bold")
     for line in more:
-        _say(console, line)
+        say(console, line)
 
 
 def _cost(verdict: Verdict) -> str:
@@ -195,7 +196,7 @@ def _print_prediction(console: Console, verdict: Verdict) -> None:
         )
     console.print(table)
     if verdict.prediction.trace:
-        _say(console, "The model's shortest trace:")
+        say(console, "The model's shortest trace:")
         for number, step in enumerate(verdict.prediction.trace, start=1):
             print_item(console, f" {number:>2}. ", step)
 
@@ -237,10 +238,6 @@ def _print_lost(console: Console, verdict: Verdict, overview: Overview) -> None:
 def _head(console: Console, title: str) -> None:
     console.print()
     console.print(Text(title, style="bold underline"))
-
-
-def _say(console: Console, text: str, *, style: str = "") -> None:
-    console.print(Text(text, style=style), highlight=False)
 
 
 def _path(console: Console, label: str, path: Path) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
+from typing import Any
 
 
 def folder(name: str = "scenarios", in_checkout: str = "scenarios") -> Path:
@@ -11,6 +13,13 @@ def folder(name: str = "scenarios", in_checkout: str = "scenarios") -> Path:
     package = Path(__file__).parents[1]
     installed = package / name
     return installed if installed.is_dir() else package.parents[1] / in_checkout
+
+
+def schema_of(output: str) -> dict[str, Any]:
+    """Return the JSON schema of what `audit` or `advise` prints with --json."""
+    path = folder("schemas", in_checkout="docs") / f"{output}.v1.json"
+    schema: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return schema
 
 
 def files() -> list[Path]:

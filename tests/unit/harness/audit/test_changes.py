@@ -9,8 +9,7 @@ import pytest
 from ackproof.audit.answer import Failure, Failures, Risk
 from ackproof.audit.changes import _alike, best, candidates, decided_by
 from ackproof.audit.risks import lost, told
-from ackproof.audit.setup import Setup
-from ackproof.audit.setups import ELR, setups
+from ackproof.audit.setups import ELR, Setup, setups
 from ackproof.own_config.configuration import Client, Given, OwnConfig, Topic
 
 LAG, CRASH, POWER = Failure.LAG, Failure.CRASH, Failure.POWER_LOSS

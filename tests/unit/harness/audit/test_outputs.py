@@ -10,13 +10,14 @@ import pytest
 
 from ackproof.audit.against import difference
 from ackproof.audit.answer import Failure
-from ackproof.audit.document import document, json_schema
+from ackproof.audit.document import document
 from ackproof.audit.failing import failing, thresholds
 from ackproof.audit.markdown import markdown
 from ackproof.audit.sarif import sarif
-from ackproof.report.audit_ci import audit_annotations, write_audit_junit
+from ackproof.report.ci import audit_annotations, write_audit_junit
+from ackproof.scenario.shipped import schema_of
 from support.audits import CRASH, audit, orders, risk
-from support.examples import ROOT
+from support.json_schemas import closed
 
 
 def as_json(value: object) -> dict:
@@ -44,8 +45,7 @@ def test_json_has_the_keys_of_the_contract() -> None:
 
 
 def test_json_follows_the_stored_schema() -> None:
-    stored = json.loads((ROOT / "docs" / "audit.v1.json").read_text())
-    assert stored == json_schema(), "run: ackproof schema --audit > docs/audit.v1.json"
+    stored = closed(schema_of("audit"))
     compared = difference(audit(orders(risks=())), audit(), base="main")
     jsonschema.validate(as_json(document(audit(), compared)), stored)
     nothing = audit(orders(topic="", producer=""), version=None, mode=None)
@@ -54,6 +54,8 @@ def test_json_follows_the_stored_schema() -> None:
     wrong["answers"][0]["risks"][0]["effect"] = "gone"
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(wrong, stored)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(as_json(document(audit())) | {"another": "key"}, stored)
 
 
 def failed(of) -> set[int]:

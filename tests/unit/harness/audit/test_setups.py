@@ -11,8 +11,7 @@ import pytest
 from ackproof.audit.auditing import audit, of_setups
 from ackproof.audit.effective import of_producer
 from ackproof.audit.risks import found_sets
-from ackproof.audit.setup import Setup
-from ackproof.audit.setups import setups, unread
+from ackproof.audit.setups import Setup, setups, unread
 from ackproof.errors import ScenarioError
 from ackproof.own_config.configuration import Client, Given, OwnConfig, Topic
 

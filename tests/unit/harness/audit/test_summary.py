@@ -29,7 +29,7 @@ def only(answer: Answer) -> Summary:
 
 
 def cells(answer: Answer, label: str) -> tuple[str, ...]:
-    return next(row.cells for row in only(answer).rows if row.label == label)
+    return next(row.cells for row in only(answer).table.rows if row.label == label)
 
 
 def test_first_line_answers_with_the_number_of_ways() -> None:
@@ -51,7 +51,7 @@ def test_loss_for_some_unstated_values_depends_on_them() -> None:
         "DEPENDS",
         "on acks, which the files leave open",
     )
-    assert summary.columns == ("acks=1", "acks=all")
+    assert summary.table.columns == ("acks=1", "acks=all")
     assert cells(answer, "a broker crashes") == ("CAN LOSE", "safe")
     assert "The files leave acks open: the answers are for each value." in screen(audit(answer))
 
@@ -63,7 +63,7 @@ def test_undecided_is_not_answered_no() -> None:
 
 def test_columns_are_today_and_each_change() -> None:
     summary = only(orders())
-    assert summary.columns == ("today", "+ min.isr=2", "+ Kafka 4.1.0")
+    assert summary.table.columns == ("today", "+ min.isr=2", "+ Kafka 4.1.0")
     assert cells(orders(), "followers fall behind, then a broker loses power") == (
         "CAN LOSE",
         "safe",
@@ -75,12 +75,12 @@ def test_columns_are_today_and_each_change() -> None:
 
 def test_failures_that_are_survived_are_shown() -> None:
     assert cells(orders(), "2 brokers crash") == ("safe",) * 3
-    labels = [row.label for row in only(orders()).rows]
+    labels = [row.label for row in only(orders()).table.rows]
     assert "a broker crashes" not in labels  # part of two
 
 
 def test_failure_that_nobody_searched_has_no_row() -> None:
-    labels = [row.label for row in only(orders()).rows]
+    labels = [row.label for row in only(orders()).table.rows]
     assert "a rack loses power" not in labels
 
 
@@ -203,7 +203,7 @@ def test_sets_in_which_brokers_end_in_other_ways_share_a_phrase(alike, words) ->
 
 def test_variants_share_a_row_and_another_effect_on_a_column_does_not() -> None:
     losing = [risk(failures=(LAG, one), case="") for one in (CRASH, CLEAN, POWER)]
-    rows = only(orders(risks=losing, survives=(), alternatives=())).rows
+    rows = only(orders(risks=losing, survives=(), alternatives=())).table.rows
     labels = [row.label for row in rows]
     assert "followers fall behind, then a broker crashes or restarts" in labels
     assert "followers fall behind, then a broker loses power" in labels
@@ -217,7 +217,7 @@ def test_conditions_of_cells_are_footnotes() -> None:
     )
     answer = orders(risks=(with_old,), assumed=values, alternatives=())
     assert cells(answer, "a broker crashes") == ("CAN LOSE (a)",)
-    assert only(answer).footnotes == ("(a) with Kafka 2.1 to 3.9",)
+    assert only(answer).table.footnotes == ("(a) with Kafka 2.1 to 3.9",)
     assert "How, in the fewest steps (B5, with Kafka 2.1 to 3.9): Both" in screen(audit(answer))
 
 
