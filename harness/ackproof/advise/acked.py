@@ -95,13 +95,9 @@ def _of_partition(
     found.judged.add(place)
     node = nodes[outage.compared]
     log = node.logs[place]
-    wanted: dict[int, list[AckedSend]] = {}
-    for offset, of_offset in sends.items():
-        if offset < log.begin:
-            found.removed += len(of_offset)
-        else:
-            wanted[offset] = of_offset
+    wanted = {offset: of_offset for offset, of_offset in sends.items() if offset >= log.begin}
     total = sum(map(len, wanted.values()))
+    found.removed += sum(map(len, sends.values())) - total
     if place in node.folders:
         why = "; ".join(outage.undecided) if outage.compared_is_stale else ""
         left = _unmatched(wanted, node, place)
@@ -120,10 +116,10 @@ def _of_partition(
     else:
         why = "a bundle has no records to compare with"
         missing = [
-            Missing(send=send, disks=_disks(outage, offset), certain=offset >= log.end, why=why)
+            Missing(send=send, disks=tuple(disks or ()), certain=offset >= log.end, why=why)
             for offset, of_offset in wanted.items()
+            if (disks := _disks(outage, offset)) is not None or offset >= log.end
             for send in of_offset
-            if offset >= log.end or any(_within(one.offsets, offset) for one in outage.gone)
         ]
     found.missing += sorted(missing, key=lambda one: one.send.offset or 0)
     found.present += total - len(missing)
@@ -156,11 +152,7 @@ def _is(send: AckedSend, record: Record) -> bool:
     )
 
 
-def _within(offsets: Offsets, at: int) -> bool:
-    return offsets.first <= at <= offsets.last
-
-
-def _disks(outage: Outage, at: int) -> tuple[int, ...]:
-    return tuple(
-        sorted({broker for one in outage.gone if _within(one.offsets, at) for broker in one.disks})
-    )
+def _disks(outage: Outage, at: int) -> list[int] | None:
+    """Return the brokers that have an offset which is gone; None if it is not gone."""
+    gone = [one for one in outage.gone if one.offsets.first <= at <= one.offsets.last]
+    return sorted({broker for one in gone for broker in one.disks}) if gone else None

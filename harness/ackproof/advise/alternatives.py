@@ -12,25 +12,7 @@ from typing import Literal, TypeVar
 from ackproof.advise.dead_cluster import ClusterState
 from ackproof.errors import ScenarioError
 from ackproof_faults.interfaces.cluster import TopicPartition
-from ackproof_model.advice import (
-    Ability,
-    Elect,
-    Fail,
-    MinIsr,
-    Move,
-    Outcome,
-    Replace,
-    Situation,
-    Start,
-    Step,
-    Stop,
-    down_brokers,
-    merged,
-    outcome,
-    sequences,
-    with_failure,
-    writes_after,
-)
+from ackproof_model import advice
 from ackproof_model.configuration import Acks
 
 Verdict = Literal["keeps everything", "may lose", "loses", "not decided"]
@@ -38,7 +20,7 @@ Verdict = Literal["keeps everything", "may lose", "loses", "not decided"]
 
 _Answer = TypeVar("_Answer")
 #: The possible states of each partition; partitions may share them.
-States = Mapping[TopicPartition, Sequence[Situation]]
+States = Mapping[TopicPartition, Sequence[advice.Situation]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,8 +39,8 @@ class Return:
 class Alternative:
     """Steps and their outcome for each partition, from these states."""
 
-    steps: tuple[Step, ...]
-    outcomes: Mapping[TopicPartition, Outcome]
+    steps: tuple[advice.Step, ...]
+    outcomes: Mapping[TopicPartition, advice.Outcome]
     states: States = field(default_factory=dict, compare=False, repr=False)
 
     def writes_return(self, place: TopicPartition) -> Return:
@@ -69,10 +51,13 @@ class Alternative:
     def _returns(self) -> Mapping[TopicPartition, Return]:
         return of_each(self.states, self._return)
 
-    def _return(self, possible: Sequence[Situation]) -> Return:
+    def _return(self, possible: Sequence[advice.Situation]) -> Return:
         after = None
         for done in range(len(self.steps), -1, -1):
-            if any(writes_after(one, self.steps[:done]) is not Ability.YES for one in possible):
+            if any(
+                advice.writes_after(one, self.steps[:done]) is not advice.Ability.YES
+                for one in possible
+            ):
                 break
             after = done
         if not after:
@@ -99,7 +84,9 @@ class Alternative:
     @cached_property
     def unavailable(self) -> tuple[TopicPartition, ...]:
         """The partitions that may not be written in the end."""
-        return tuple(place for place, one in self.outcomes.items() if one.writes is not Ability.YES)
+        return tuple(
+            place for place, one in self.outcomes.items() if one.writes is not advice.Ability.YES
+        )
 
     @property
     def decided(self) -> bool:
@@ -117,7 +104,7 @@ class Alternative:
     @property
     def rank(self) -> tuple[bool, int, int, int, bool, int]:
         started = sum(len(getattr(step, "brokers", ())) for step in self.steps)
-        elects = any(isinstance(step, Elect) for step in self.steps)
+        elects = any(isinstance(step, advice.Elect) for step in self.steps)
         return (
             not self.decided,
             len(self.unavailable),
@@ -135,12 +122,12 @@ def alternatives(states: States) -> list[Alternative]:
     starts the most brokers, and has the fewest steps. If in the end too few replicas are in sync
     for acks=all, a lower min.insync.replicas is one more step.
     """
-    down = down_brokers(tuple(one for possible in states.values() for one in possible))
-    judged = [judge(states, steps) for steps in sequences(down)]
+    down = advice.down_brokers(tuple(one for possible in states.values() for one in possible))
+    judged = [judge(states, steps) for steps in advice.sequences(down)]
     best = min(judged, key=lambda one: one.rank)
     minima = {states[place][0].min_insync_replicas for place in best.unavailable}
     lower = range(1, max(minima, default=1))
-    judged += [judge(states, (*best.steps, MinIsr(value))) for value in lower]
+    judged += [judge(states, (*best.steps, advice.MinIsr(value))) for value in lower]
     return sorted(judged, key=lambda one: one.rank)
 
 
@@ -152,17 +139,19 @@ def with_acks(cluster: ClusterState, acks: Acks) -> States:
     )
 
 
-def judge(states: States, steps: tuple[Step, ...]) -> Alternative:
+def judge(states: States, steps: tuple[advice.Step, ...]) -> Alternative:
     """Return the outcome of steps for each partition."""
     return Alternative(
         steps=steps,
-        outcomes=of_each(states, lambda one: merged([outcome(state, steps) for state in one])),
+        outcomes=of_each(
+            states, lambda one: advice.merged([advice.outcome(state, steps) for state in one])
+        ),
         states=states,
     )
 
 
 def of_each(
-    states: States, answer: Callable[[Sequence[Situation]], _Answer]
+    states: States, answer: Callable[[Sequence[advice.Situation]], _Answer]
 ) -> dict[TopicPartition, _Answer]:
     """Return the answer for each partition; partitions that share their states are asked once."""
     distinct = {id(possible): possible for possible in states.values()}
@@ -183,11 +172,11 @@ class Failure:
     decided: bool
 
 
-def if_one_more_fails(states: States, steps: tuple[Step, ...]) -> list[Failure]:
+def if_one_more_fails(states: States, steps: tuple[advice.Step, ...]) -> list[Failure]:
     """Return what may happen if any one broker fails before, between or after the steps."""
     every = [one for possible in states.values() for one in possible]
     brokers = sorted({one.broker for situation in every for one in situation.replicas})
-    alike: defaultdict[object, list[Sequence[Situation]]] = defaultdict(list)
+    alike: defaultdict[object, list[Sequence[advice.Situation]]] = defaultdict(list)
     for possible in states.values():
         alike[tuple(one.kind for one in possible)].append(possible)
     worst = []
@@ -196,30 +185,32 @@ def if_one_more_fails(states: States, steps: tuple[Step, ...]) -> list[Failure]:
         decided = True
         for group in alike.values():
             outcomes = [
-                outcome(one, longer)
-                for longer in with_failure(steps, brokers, power=power)
+                advice.outcome(one, longer)
+                for longer in advice.with_failure(steps, brokers, power=power)
                 for one in group[0]
             ]
             losing += len(group) * any(one.may_lose for one in outcomes)
-            unavailable += len(group) * any(one.writes is not Ability.YES for one in outcomes)
+            unavailable += len(group) * any(
+                one.writes is not advice.Ability.YES for one in outcomes
+            )
             decided &= all(one.complete for one in outcomes)
         worst.append(Failure(what=what, losing=losing, unavailable=unavailable, decided=decided))
     return worst
 
 
-_STEPS: tuple[tuple[str, Callable[[list[int]], Step]], ...] = (
-    (r"start (?P<brokers>[\d, and]+?)(?: together)?", lambda ids: Start(tuple(sorted(ids)))),
-    (r"stop (?P<brokers>\d+)", lambda ids: Stop(ids[0])),
-    (r"unclean election(?P<brokers>)", lambda _: Elect()),
-    (r"(?P<brokers>\d+) crashes", lambda ids: Fail(ids[0])),
-    (r"(?P<brokers>\d+) loses power", lambda ids: Fail(ids[0], power=True)),
-    (r"replace the disk of (?P<brokers>\d+)", lambda ids: Replace(ids[0])),
-    (r"min\.insync\.replicas=(?P<brokers>[1-9]\d*)", lambda ids: MinIsr(ids[0])),
-    (r"move replicas from (?P<brokers>\d+ to \d+)", lambda ids: Move(ids[0], ids[1])),
+_STEPS: tuple[tuple[str, Callable[[list[int]], advice.Step]], ...] = (
+    (r"start (?P<brokers>[\d, and]+?)(?: together)?", lambda ids: advice.Start(tuple(sorted(ids)))),
+    (r"stop (?P<brokers>\d+)", lambda ids: advice.Stop(ids[0])),
+    (r"unclean election(?P<brokers>)", lambda _: advice.Elect()),
+    (r"(?P<brokers>\d+) crashes", lambda ids: advice.Fail(ids[0])),
+    (r"(?P<brokers>\d+) loses power", lambda ids: advice.Fail(ids[0], power=True)),
+    (r"replace the disk of (?P<brokers>\d+)", lambda ids: advice.Replace(ids[0])),
+    (r"min\.insync\.replicas=(?P<brokers>[1-9]\d*)", lambda ids: advice.MinIsr(ids[0])),
+    (r"move replicas from (?P<brokers>\d+ to \d+)", lambda ids: advice.Move(ids[0], ids[1])),
 )
 
 
-def parsed_step(text: str) -> Step:
+def parsed_step(text: str) -> advice.Step:
     """Return the step that is printed as `text`. Raises ScenarioError."""
     for pattern, step in _STEPS:
         if match := re.fullmatch(pattern, text.strip()):
@@ -233,7 +224,7 @@ def parsed_step(text: str) -> Step:
     )
 
 
-def brokers_of(step: Step) -> list[int]:
+def brokers_of(step: advice.Step) -> list[int]:
     """Return the brokers that a step names."""
     return list(
         getattr(step, "brokers", None)
@@ -241,7 +232,7 @@ def brokers_of(step: Step) -> list[int]:
     )
 
 
-def check_brokers(steps: Sequence[Step], known: frozenset[int]) -> None:
+def check_brokers(steps: Sequence[advice.Step], known: frozenset[int]) -> None:
     """Raise ScenarioError if a step names a broker that is not known."""
     for step in steps:
         if strangers := sorted(set(brokers_of(step)) - known):
@@ -251,9 +242,11 @@ def check_brokers(steps: Sequence[Step], known: frozenset[int]) -> None:
             )
 
 
-def groups(alternative: Alternative) -> Iterator[tuple[list[TopicPartition], Outcome, Return]]:
+def groups(
+    alternative: Alternative,
+) -> Iterator[tuple[list[TopicPartition], advice.Outcome, Return]]:
     """Yield partitions with the same outcome together."""
-    together: defaultdict[tuple[Outcome, Return], list[TopicPartition]] = defaultdict(list)
+    together: defaultdict[tuple[advice.Outcome, Return], list[TopicPartition]] = defaultdict(list)
     for place, one in alternative.outcomes.items():
         together[one, alternative.writes_return(place)].append(place)
     yield from ((places, *same) for same, places in together.items())

@@ -118,7 +118,9 @@ class Evidence:
 
     def add_dump(self, dump: str) -> None:
         """Use this dump if it goes further. Raises ScenarioError if it is of another cluster."""
-        self.dump = max(self.dump, dump, key=_length)
+        self.dump = max(
+            self.dump, dump, key=lambda one: metadata_log.last_offset(one) if one else -2
+        )
         require_one_cluster(self.nodes.values(), self.dump)
 
     def events(self) -> list[BrokerEvent]:
@@ -160,10 +162,6 @@ def read_evidence(paths: Sequence[Path]) -> Evidence:
         found.live = one.live or found.live
     require_one_cluster(found.nodes.values(), found.dump)
     return found
-
-
-def _length(dump: str) -> int:
-    return metadata_log.last_offset(dump) if dump else -2
 
 
 def _read(path: Path) -> Evidence:
@@ -277,17 +275,14 @@ def _of_cluster(live: LiveCluster) -> _Live:
                 "leader": view.leader,
                 "replicas": list(view.replicas),
                 "isr": list(view.isr),
-                "eligible": _of_eligible(live.eligible.get((topic, number))),
+                "eligible": (sorted(known.members), known.last_leader) if known else None,
             }
             for (topic, number), view in sorted(live.partitions.items())
+            for known in [live.eligible.get((topic, number))]
         ],
         "settings": {topic: dict(settings) for topic, settings in live.settings.items()},
         "refused": dict(live.refused),
     }
-
-
-def _of_eligible(one: Eligible | None) -> tuple[list[int], int | None] | None:
-    return (sorted(one.members), one.last_leader) if one else None
 
 
 def _of_node(node: NodeDisks) -> _Node:
@@ -297,17 +292,17 @@ def _of_node(node: NodeDisks) -> _Node:
         "clean": node.clean,
         "replicas": [
             {
-                "topic": topic,
-                "partition": number,
+                "topic": place[0],
+                "partition": place[1],
                 "begin": log.begin,
                 "end": log.end,
                 "epochs": list(log.epochs),
                 "high_watermark": log.high_watermark,
-                "times": node.times.get((topic, number), []),
-                "topic_id": node.topic_ids.get((topic, number)),
-                "damaged": (topic, number) in node.damaged,
+                "times": node.times.get(place, []),
+                "topic_id": node.topic_ids.get(place),
+                "damaged": place in node.damaged,
             }
-            for (topic, number), log in sorted(node.logs.items())
+            for place, log in sorted(node.logs.items())
         ],
         "problems": node.problems,
     }

@@ -73,8 +73,13 @@ def read_disks(paths: Sequence[Path]) -> Mapping[int, NodeDisks]:
             raise ScenarioError(f"{path} does not exist", hint="Name folders of log.dirs.")
         try:
             folders = list(_log_directories(path, _DEPTH))
+            for folder in folders:
+                _add(nodes, folder)
         except OSError as error:
-            raise _unreadable(error) from error
+            raise ScenarioError(
+                f"{error.filename} cannot be read: {error.strerror}",
+                hint="Run as a user that may read the brokers' log directories, or on a copy.",
+            ) from error
         if not folders:
             raise ScenarioError(
                 f"{path} has no log directory: there is no meta.properties in it, nor up to "
@@ -82,11 +87,6 @@ def read_disks(paths: Sequence[Path]) -> Mapping[int, NodeDisks]:
                 hint="Name a directory of log.dirs or of ZooKeeper (dataDir), or a folder that has "
                 "some.",
             )
-        for folder in folders:
-            try:
-                _add(nodes, folder)
-            except OSError as error:
-                raise _unreadable(error) from error
     require_one_cluster(nodes.values())
     return nodes
 
@@ -276,18 +276,7 @@ def _checkpoint(path: Path, node: NodeDisks, *, width: int) -> list[list[str]]:
         return []
     text = path.read_text(encoding="utf-8", errors="replace")
     lines = [line.split() for line in text.splitlines()[2:]]
-    good = [one for one in lines if len(one) == width and all(map(_is_number, one[-2:]))]
+    good = [one for one in lines if len(one) == width and all(map(str.isdecimal, one[-2:]))]
     if len(good) < len(lines):
         node.problems.append(f"{path}: {len(lines) - len(good)} lines are damaged")
     return good
-
-
-def _is_number(word: str) -> bool:
-    return re.fullmatch(r"\d+", word) is not None
-
-
-def _unreadable(error: OSError) -> ScenarioError:
-    return ScenarioError(
-        f"{error.filename} cannot be read: {error.strerror}",
-        hint="Run as a user that may read the brokers' log directories, or on a copy.",
-    )

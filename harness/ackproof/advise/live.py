@@ -87,17 +87,16 @@ def with_description(cluster: LiveCluster, text: str) -> LiveCluster:
     eligible = {}
     for match in _DESCRIBED.finditer(text):
         place = match["topic"], int(match["number"])
-        isr, members, last = (_ids(match[name]) for name in ("isr", "elr", "last"))
+        isr, members, last = (
+            [int(word) for word in match[name].split(",") if word]
+            for name in ("isr", "elr", "last")
+        )
         view = cluster.partitions.get(place)
         if view and view.leader is None and set(view.isr) == set(isr):
             eligible[place] = Eligible(
                 members=frozenset(members), last_leader=next(iter(last), None)
             )
     return replace(cluster, eligible=eligible)
-
-
-def _ids(text: str) -> list[int]:
-    return [int(word) for word in text.split(",") if word]
 
 
 _COMMITTED = ReplicaLog(end=1, epochs=((0, 0),), high_watermark=1)
@@ -134,7 +133,7 @@ def state(cluster: LiveCluster, kafka: str) -> ClusterState:
     return ClusterState(
         situations=situations,
         unknown=tuple(unknown),
-        defaults=tuple(MIN_ISR for _ in [0] if cluster.refused),
+        defaults=(MIN_ISR,) if cluster.refused else (),
         offsets_known=False,
         not_judged=len(cluster.partitions) - len(situations),
         brokers=cluster.brokers | cluster.down,

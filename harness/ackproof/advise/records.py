@@ -153,15 +153,19 @@ class _Fields:
     data: bytes
     at: int = 0
 
-    def number(self) -> int:
+    def unsigned(self) -> int:
         value = shift = 0
         while True:
             byte = self.data[self.at]
             self.at += 1
             value |= (byte & 0x7F) << shift
             if byte < 0x80:
-                return (value >> 1) ^ -(value & 1)
+                return value
             shift += 7
+
+    def number(self) -> int:
+        value = self.unsigned()
+        return (value >> 1) ^ -(value & 1)
 
     def sized(self) -> bytes | None:
         size = self.number()
@@ -200,12 +204,5 @@ def _snappy_blocks(data: bytes) -> Iterator[bytes]:
 
 
 def _snappy(block: bytes, codec: Any) -> bytes:
-    size = shift = at = 0
-    while True:  # a plain varint: the length after decompression
-        byte = block[at]
-        at += 1
-        size |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            break
-        shift += 7
-    return bytes(codec.decompress(block, decompressed_size=size))
+    """Return the content of a block, which begins with its length after decompression."""
+    return bytes(codec.decompress(block, decompressed_size=_Fields(block).unsigned()))

@@ -17,8 +17,7 @@ from ruamel.yaml import YAML
 
 from ackproof.errors import DiskError
 from ackproof.kafka_versions import uses_zookeeper
-from ackproof.planning.question import Timers, timers
-from ackproof.planning.search import SearchResult
+from ackproof.planning.search import SearchResult, Timers, timers
 from ackproof.scenario.loader import load
 from ackproof.scenario.model import Scenario
 from ackproof_model.planning import (

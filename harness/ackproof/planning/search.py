@@ -7,16 +7,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ackproof.errors import ScenarioError
-from ackproof.planning.question import question as question_for
 from ackproof.scenario.model import Scenario
 from ackproof_model import adversary
 from ackproof_model.adversary import AdversaryModel, AdversaryResult, Budgets
-from ackproof_model.planning import (
-    Plan,
-    covering_plans,
-    realized,
-    with_clean_stops,
-)
+from ackproof_model.configuration import Profile
+from ackproof_model.planning import Plan, covering_plans, realized, with_clean_stops
+
+_LAG_TIME = "replica.lag.time.max.ms"
+_SESSION = "broker.session.timeout.ms"
+_ZOOKEEPER_SESSION = "zookeeper.session.timeout.ms"
+_ELR = "eligible.leader.replicas.version"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,10 +55,10 @@ def search(
     """
     answer: AdversaryResult | None = None
     race: AdversaryResult | None = None
-    for question in _questions(scenario, budgets):
-        say(f"{question.budgets.perturbations} perturbations")
+    for asked in _questions(scenario, budgets):
+        say(f"{asked.budgets.perturbations} perturbations")
         try:
-            answer = adversary.search(question, workers=workers, max_states=max_states, keep=keep)
+            answer = adversary.search(asked, workers=workers, max_states=max_states, keep=keep)
         except (OSError, ValueError) as error:
             if keep is None:
                 raise
@@ -85,6 +85,77 @@ def _questions(scenario: Scenario, budgets: Budgets) -> Iterator[AdversaryModel]
         if budgets.power_losses:
             without_power_loss = replace(budgets, power_losses=0, in_all=perturbations)
             if without_power_loss.perturbations == perturbations:
-                yield question_for(scenario, without_power_loss)
+                yield question(scenario, without_power_loss)
         within = min(perturbations, budgets.perturbations)
-        yield question_for(scenario, replace(budgets, in_all=within))
+        yield question(scenario, replace(budgets, in_all=within))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timers:
+    """Seconds until the cluster detects a dead broker (session) and a lagging follower (lag)."""
+
+    session: float
+    lag: float
+
+
+def question(scenario: Scenario, budgets: Budgets) -> AdversaryModel:
+    """Return the question for a scenario's configuration. Its faults are ignored.
+
+    With ZooKeeper `budgets.shrinks` becomes 0, because no fault can make a follower lag: one of the
+    brokers is the controller and uses the listener of replication.
+
+    Raises ScenarioError for a configuration that the model or the planner does not support.
+    """
+    if problem := next(_unsupported(scenario), None):
+        raise ScenarioError(f"no plan for {scenario.name}: {problem}")
+    if Profile.of(scenario.kafka).zookeeper:
+        budgets = replace(budgets, shrinks=0)
+    topic = scenario.topic
+    level = scenario.cluster.features.get(_ELR)
+    try:
+        return AdversaryModel(
+            kafka_version=scenario.kafka,
+            acks=scenario.workload.settings.acks,
+            min_insync_replicas=topic.min_insync_replicas,
+            replicas=topic.replication_factor,
+            unclean_election=Profile.of(scenario.kafka).elects_uncleanly(
+                topic.unclean_leader_election
+            ),
+            flush_every_record=scenario.flushes(scenario.workload.topic),
+            elr_enabled=None if level is None else int(level) > 0,
+            budgets=budgets,
+        )
+    except ValueError as error:
+        raise ScenarioError(f"no plan for {scenario.name}: {error}") from None
+
+
+def timers(scenario: Scenario) -> Timers:
+    settings, profile = scenario.cluster.settings, Profile.of(scenario.kafka)
+    session = _ZOOKEEPER_SESSION if profile.zookeeper else _SESSION
+    return Timers(
+        session=float(settings.get(session, 1000 * profile.session_timeout_s)) / 1000,
+        lag=float(settings.get(_LAG_TIME, 1000 * profile.lag_time_s)) / 1000,
+    )
+
+
+def _unsupported(scenario: Scenario) -> Iterator[str]:
+    cluster = scenario.cluster
+    if cluster.attach is not None:
+        yield "an attached cluster cannot lose power; remove cluster.attach"
+    if cluster.combined:
+        yield (
+            "with cluster.combined a lost broker is also a lost controller, which the model does "
+            "not support; set it to false"
+        )
+    if scenario.workload.transactions is not None:
+        yield "the search does not support transactions; remove workload.transactions"
+    if cluster.log_dirs > 1:
+        yield f"the search supports one log directory, not {cluster.log_dirs}: set log_dirs to 1"
+    if unknown := sorted(set(cluster.features) - {_ELR}):
+        yield f"the search does not support cluster.features {unknown[0]}; remove it"
+    limits = timers(scenario)
+    if limits.session >= limits.lag:
+        yield (
+            f"a dead broker is detected after {limits.session:g}s, a lagging follower after "
+            f"{limits.lag:g}s, but the search requires the first to be shorter; raise {_LAG_TIME}"
+        )

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+import ackproof_model as model
 from ackproof.prediction.bounds import hit_of
 from ackproof.prediction.orders import Step, orders, unsupported_blocks
 from ackproof.scenario.model import Scenario
@@ -22,26 +23,6 @@ from ackproof_faults.conditions.kinds import (
 )
 from ackproof_faults.conditions.targets import TargetSpec
 from ackproof_faults.conditions.trigger import Conditions
-from ackproof_model import (
-    AnyOf,
-    AnyTime,
-    Configures,
-    Cuts,
-    Effect,
-    Elapsed,
-    Ends,
-    FaultEvent,
-    Injection,
-    IsrSize,
-    LeaderChanged,
-    Progress,
-    QuorumLost,
-    Role,
-    Stalls,
-)
-from ackproof_model import Condition as SearchedCondition
-from ackproof_model import IsrIs as SearchedIsr
-from ackproof_model import LeaderIs as SearchedLeader
 from ackproof_model.effects import Partition
 
 #: Most faults of a schedule without blocks; with more, the search would take too long.
@@ -50,12 +31,12 @@ _MAX_FAULTS = 8
 _MAX_IN_BLOCKS = 4
 _MAX_ORDERS = 6
 
-Targets = frozenset[Role | int]
+Targets = frozenset[model.Role | int]
 
 
 def exact_effects(
     scenario: Scenario, partition: Partition, fault: Fault
-) -> tuple[Effect, ...] | None:
+) -> tuple[model.Effect, ...] | None:
     """Return a fault's effects that the search supports; None if it does not support them all."""
     if fault.target.of_controllers:
         return _of_controllers(scenario, partition, fault)
@@ -67,7 +48,7 @@ def exact_effects(
 
 def _of_controllers(
     scenario: Scenario, partition: Partition, fault: Fault
-) -> tuple[Effect, ...] | None:
+) -> tuple[model.Effect, ...] | None:
     """Return `QuorumLost` if the fault ends a majority of dedicated controllers, else None.
 
     If other controllers take over, brokers' sessions are renewed, which the search does not model.
@@ -76,13 +57,13 @@ def _of_controllers(
     whole = fault.target.role == "majority of controllers" or cluster.controllers == 1
     dedicated = not (cluster.combined or partition.profile.zookeeper)
     if whole and dedicated and all(map(_only_absent, fault.effects)):
-        return (QuorumLost(),)
+        return (model.QuorumLost(),)
     return None
 
 
-def _only_absent(effect: Effect) -> bool:
+def _only_absent(effect: model.Effect) -> bool:
     """Whether controllers only stop until the fault is healed, with all that they committed."""
-    if isinstance(effect, Ends) and effect.keeps_metadata:
+    if isinstance(effect, model.Ends) and effect.keeps_metadata:
         effect = replace(effect, log="kept")
     return effect.only_absent
 
@@ -101,7 +82,7 @@ def unsupported(scenario: Scenario, partition: Partition) -> str:
         return f"schedules of {count} faults (at most {most} are searched)"
     if not _keeps_combined_quorum(scenario):
         return "faults on brokers that are also controllers"
-    effects: list[Effect] = []
+    effects: list[model.Effect] = []
     unknown = []
     for fault in faults:
         known = exact_effects(scenario, partition, fault)
@@ -121,7 +102,7 @@ def _keeps_combined_quorum(scenario: Scenario) -> bool:
     if not cluster.combined or not faults:
         return True
     away = all(
-        effect.only_absent and not (isinstance(effect, Ends) and effect.clean)
+        effect.only_absent and not (isinstance(effect, model.Ends) and effect.clean)
         for fault in faults
         for effect in fault.effects
     )
@@ -143,20 +124,21 @@ def _target_size(scenario: Scenario, target: TargetSpec) -> int:
     return scenario.cluster.brokers
 
 
-def _unsupported_together(effects: Sequence[Effect]) -> str:
-    if QuorumLost() in effects and any(isinstance(one, Ends) for one in effects):
+def _unsupported_together(effects: Sequence[model.Effect]) -> str:
+    if model.QuorumLost() in effects and any(isinstance(one, model.Ends) for one in effects):
         # Restarted controllers have no sessions: a broker may lead again without being fenced.
         return "brokers that end while the controllers may have ended, too"
     deaf = any(
-        isinstance(one, Stalls) or (isinstance(one, Cuts) and one.channels == ("controllers",))
+        isinstance(one, model.Stalls)
+        or (isinstance(one, model.Cuts) and one.channels == ("controllers",))
         for one in effects
     )
-    if deaf and any(isinstance(one, Configures) for one in effects):
+    if deaf and any(isinstance(one, model.Configures) for one in effects):
         return "a change of settings of which some broker does not hear"
     return ""
 
 
-def schedules(scenario: Scenario, partition: Partition) -> Iterator[tuple[Injection, ...]]:
+def schedules(scenario: Scenario, partition: Partition) -> Iterator[tuple[model.Injection, ...]]:
     """Yield the schedule for one partition, with every order of faults and role of targets.
 
     Yields nothing if the search does not support the schedule.
@@ -182,14 +164,16 @@ class _Ordered:
         self._faults = [step.fault for step in steps]
         self.effects = [exact_effects(scenario, partition, one) or () for one in self._faults]
 
-    def injection(self, step: Step, effects: tuple[Effect, ...], targets: Targets) -> Injection:
+    def injection(
+        self, step: Step, effects: tuple[model.Effect, ...], targets: Targets
+    ) -> model.Injection:
         fault = step.fault
         when = self._conditions(step, fault.when)
-        if step.loose and (fault.or_after is not None or AnyTime() in when):
-            when = (AnyTime(),)
-        recovered = (FaultEvent(fault=index, event="recovered") for index in step.after)
-        with_block: tuple[SearchedCondition, ...] = (AnyTime(),)
-        return Injection(
+        if step.loose and (fault.or_after is not None or model.AnyTime() in when):
+            when = (model.AnyTime(),)
+        recovered = (model.FaultEvent(fault=index, event="recovered") for index in step.after)
+        with_block: tuple[model.Condition, ...] = (model.AnyTime(),)
+        return model.Injection(
             fault=fault.name,
             effects=effects,
             targets=targets,
@@ -201,7 +185,7 @@ class _Ordered:
             heal_or_after=fault.heal_after,
         )
 
-    def _conditions(self, step: Step, conditions: Conditions) -> tuple[SearchedCondition, ...]:
+    def _conditions(self, step: Step, conditions: Conditions) -> tuple[model.Condition, ...]:
         return tuple(self._condition(step, condition) for condition in conditions)
 
     def roles(self, index: int) -> list[Targets]:
@@ -215,20 +199,25 @@ class _Ordered:
         if target.role == "brokers" and assigned:
             return [frozenset(assigned.index(one) for one in target.brokers if one in assigned)]
         if self._partition.is_among(target.topic, target.partition):
-            return [frozenset({Role.LEADER if target.role == "leader" else Role.FOLLOWERS})]
+            return [
+                frozenset({model.Role.LEADER if target.role == "leader" else model.Role.FOLLOWERS})
+            ]
         size = _target_size(self._scenario, target)
         if size == self._scenario.cluster.brokers:
             return [frozenset(range(self._partition.replicas))]
         if self._has_same_target(index):
-            return [frozenset({Role.SAME})]
+            return [frozenset({model.Role.SAME})]
         return self._unknown_roles(size)
 
     def _unknown_roles(self, count: int) -> list[Targets]:
         """Return the alternative roles of `count` unknown brokers."""
         if count == 1:
-            return [frozenset({Role.ANY_ONE})]
+            return [frozenset({model.Role.ANY_ONE})]
         if self._scenario.cluster.brokers == self._partition.replicas == 3:  # two of three
-            return [frozenset({Role.FOLLOWERS}), frozenset({Role.LEADER, Role.ANY_ONE})]
+            return [
+                frozenset({model.Role.FOLLOWERS}),
+                frozenset({model.Role.LEADER, model.Role.ANY_ONE}),
+            ]
         return []  # the search has no role for several of many brokers
 
     def _has_same_target(self, index: int) -> bool:
@@ -246,46 +235,46 @@ class _Ordered:
         named = target.role == "brokers"
         return named or all(map(_keeps_leaders, self.effects[:index]))
 
-    def _condition(self, step: Step, condition: Condition) -> SearchedCondition:
+    def _condition(self, step: Step, condition: Condition) -> model.Condition:
         if len(condition.alternatives) > 1:
             each = (self._condition(step, one) for one in condition.alternatives)
-            return AnyOf(alternatives=tuple(each))
+            return model.AnyOf(alternatives=tuple(each))
         match condition:
             case _ if _is_free(step, condition):
                 pass
             case ProgressIs(outcome=outcome, more=more):
-                return Progress(outcome=outcome, more=more)
+                return model.Progress(outcome=outcome, more=more)
             case After(seconds=seconds):
-                return Elapsed(seconds=seconds)
+                return model.Elapsed(seconds=seconds)
             case FaultHas(fault=name, event=event):
                 return self._fault_event(name, event)
             case IsrIs() | IsrIsExactly() | LeaderChanges() | LeaderIs() if (
                 self._partition.is_among(condition.topic, condition.partition)
             ):
                 return self._of_partition(condition)
-        return AnyTime()
+        return model.AnyTime()
 
-    def _of_partition(self, condition: Condition) -> SearchedCondition:
+    def _of_partition(self, condition: Condition) -> model.Condition:
         assigned = self._partition.assigned
         match condition:
             case IsrIs(op=op, size=size):
-                return IsrSize(op=op, size=size)
+                return model.IsrSize(op=op, size=size)
             case LeaderChanges():
-                return LeaderChanged()
+                return model.LeaderChanged()
             case LeaderIs(op=op, broker=None):
-                return SearchedLeader(replica=None, equal=op == "==")
+                return model.LeaderIs(replica=None, equal=op == "==")
             case LeaderIs(op=op, broker=int(broker)) if broker in assigned:
-                return SearchedLeader(replica=assigned.index(broker), equal=op == "==")
+                return model.LeaderIs(replica=assigned.index(broker), equal=op == "==")
             case IsrIsExactly(members=members) if set(members) <= set(assigned):
-                return SearchedIsr(members=frozenset(map(assigned.index, members)))
-        return AnyTime()
+                return model.IsrIs(members=frozenset(map(assigned.index, members)))
+        return model.AnyTime()
 
-    def _fault_event(self, name: str, event: str) -> SearchedCondition:
+    def _fault_event(self, name: str, event: str) -> model.Condition:
         named = [n for n, one in enumerate(self._faults) if name in (one.id, one.name)]
-        events = tuple(FaultEvent(fault=n, event=event) for n in named)  # type: ignore[arg-type]
+        events = tuple(model.FaultEvent(fault=n, event=event) for n in named)  # type: ignore[arg-type]
         if not events:  # the fault is not in this order
-            return AnyTime()
-        return events[0] if len(events) == 1 else AnyOf(alternatives=events)
+            return model.AnyTime()
+        return events[0] if len(events) == 1 else model.AnyOf(alternatives=events)
 
 
 def _is_free(step: Step, condition: Condition) -> bool:
@@ -301,7 +290,7 @@ def _is_free(step: Step, condition: Condition) -> bool:
     return False
 
 
-def _keeps_leaders(effects: tuple[Effect, ...]) -> bool:
+def _keeps_leaders(effects: tuple[model.Effect, ...]) -> bool:
     return all(
-        isinstance(effect, Cuts) and effect.channels == ("replication",) for effect in effects
+        isinstance(effect, model.Cuts) and effect.channels == ("replication",) for effect in effects
     )

@@ -85,26 +85,20 @@ def predict(scenario: Scenario, may_lose: Callable[[str], bool]) -> Iterator[Cli
         reason = (
             f"{uncommitted[0]} reads with read_uncommitted: whatever of a transaction is aborted"
         )
-        yield from (
-            (anomaly, Likelihood.POSSIBLE, reason)
-            for anomaly in (Anomaly.ABORTED_READ, Anomaly.READ_THEN_GONE)
-        )
+        yield Anomaly.ABORTED_READ, Likelihood.POSSIBLE, reason
+        yield Anomaly.READ_THEN_GONE, Likelihood.POSSIBLE, reason
     else:
         yield (Anomaly.ABORTED_READ, *answer("aborted-read", model, searched, causes))
     spec = scenario.workload.transactions
     if not zombies:
-        yield (
-            Anomaly.ZOMBIE_COMMIT,
-            Likelihood.IMPOSSIBLE,
-            "no producer still runs when it has a successor",
-        )
+        reason = "no producer still runs when it has a successor"
+        yield Anomaly.ZOMBIE_COMMIT, Likelihood.IMPOSSIBLE, reason
     elif spec is not None and spec.successor == "new":
-        yield (
-            Anomaly.ZOMBIE_COMMIT,
-            Likelihood.POSSIBLE,
+        reason = (
             "a successor with another transactional.id does not fence its predecessor, so that one "
-            "can still commit",
+            "can still commit"
         )
+        yield Anomaly.ZOMBIE_COMMIT, Likelihood.POSSIBLE, reason
     else:
         yield (Anomaly.ZOMBIE_COMMIT, *answer("zombie-commit", model, searched, causes))
     yield (Anomaly.HANGING_TRANSACTION, *answer("hanging", model, searched, causes))

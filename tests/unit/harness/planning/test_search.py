@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ackproof.errors import ScenarioError
-from ackproof.planning.question import question
+from ackproof.planning.search import question
 from ackproof.scenario.model import Scenario
 from ackproof_model.adversary import Budgets
 from support.run_directories import small
