@@ -177,7 +177,7 @@ def _without_loss(verdict: Verdict) -> str:
             "retention.bytes=-1 and cleanup.policy=delete; with "
             "message.timestamp.type=LogAppendTime the age does not depend on producers."
         )
-    if _proven(verdict):
+    if verdict.predicted.get("lost") == "impossible":
         return (
             "Keep this configuration: the model finds no way to lose an acked record under these "
             f"faults. {_price(verdict)}"
@@ -188,32 +188,25 @@ def _without_loss(verdict: Verdict) -> str:
 def _of_model(steps: Sequence[SaferStep]) -> str:
     """Return all steps, each with its prediction; the last one with its price."""
     parts = []
-    for step, first in zip(steps, (True, *[False] * len(steps)), strict=False):
+    for number, step in enumerate(steps):
         settings = [
             f"{key} {value}" if key == "Kafka" else f"{key}={value}"
             for key, value in step.changes.items()
         ]
-        what = fmt.listing(settings)
-        now = "" if first else "also "
-        if step.predicted == "impossible":
-            parts.append(
-                f"{'Set' if first and 'Kafka' not in step.changes else 'Use'} {now}{what}: "
-                "then the model finds no way to lose an acked record under these faults."
-            )
-        else:
-            parts.append(
-                f"{'Set' if 'Kafka' not in step.changes else 'Use'} {now}{what}: then the model "
-                f"still calls a loss {step.predicted}{_because(step.reason)}."
-            )
+        what = f"{'also ' if number else ''}{fmt.listing(settings)}"
+        proven = step.predicted == "impossible"
+        verb = "Use" if "Kafka" in step.changes or (proven and number) else "Set"
+        then = (
+            "then the model finds no way to lose an acked record under these faults"
+            if proven
+            else f"then the model still calls a loss {step.predicted}{_because(step.reason)}"
+        )
+        parts.append(f"{verb} {what}: {then}.")
     if steps[-1].predicted == "impossible":
         parts.append(_model_price(steps[-1].availability))
     else:
         parts.append("That is as far as settings and versions go: only other measures help.")
     return " ".join(parts)
-
-
-def _proven(verdict: Verdict) -> bool:
-    return verdict.predicted.get("lost") == "impossible"
 
 
 def _price(verdict: Verdict) -> str:

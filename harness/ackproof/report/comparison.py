@@ -82,40 +82,28 @@ def columns(summary: Summary) -> list[Column]:
     Columns in which every answer would be "no" are left out.
     """
     cells = summary.cells
-    made = [
-        *_configurations(summary),
-        _column("Are acked records lost?", "lost", _lost, cells),
-        _column("How many sends are acked?", "acked", lambda cell: _sends(cell, cell.acked), cells),
-        _column("How many are refused?", "refused", lambda cell: _sends(cell, cell.refused), cells),
-        _column(
-            "How many stay unknown?", "unknown", lambda cell: _sends(cell, cell.unknown), cells
-        ),
-        _column("How long are there no acks?", "no acks", partial(_away, summary), cells),
-        _column(
-            "How long does an ack take (p50 / p99)?",
-            "ack p50 / p99",
-            partial(_latency, summary),
-            cells,
-        ),
+    questions: list[tuple[str, str, Callable[[Cell], Answer]]] = [
+        ("Are acked records lost?", "lost", _lost),
+        ("How many sends are acked?", "acked", lambda cell: _sends(cell, cell.acked)),
+        ("How many are refused?", "refused", lambda cell: _sends(cell, cell.refused)),
+        ("How many stay unknown?", "unknown", lambda cell: _sends(cell, cell.unknown)),
+        ("How long are there no acks?", "no acks", partial(_away, summary)),
+        ("How long does an ack take (p50 / p99)?", "ack p50 / p99", partial(_latency, summary)),
     ]
     if any(cell.duplicated and cell.duplicated.high for cell in cells):
-        made.append(
-            _column("How many are written twice?", "twice", lambda c: _spread(c.duplicated), cells)
-        )
+        questions.append(("How many are written twice?", "twice", lambda c: _spread(c.duplicated)))
     if any(cell.stopped for cell in cells):
-        made.append(_column("Does a producer stop for good?", "stops", _stopped, cells))
-    made.append(_column("As the scenario expects?", "as expected", _expected, cells))
+        questions.append(("Does a producer stop for good?", "stops", _stopped))
+    questions.append(("As the scenario expects?", "as expected", _expected))
+    made = _configurations(summary)
+    for question, brief, answer in questions:
+        also_without_trials = answer in (_expected, _stopped)
+        answers = [
+            answer(cell) if cell.trials or also_without_trials else Answer(text=_NOTHING)
+            for cell in cells
+        ]
+        made.append(Column(question=question, brief=brief, answers=answers))
     return made
-
-
-def _column(
-    question: str, brief: str, answer: Callable[[Cell], Answer], cells: Sequence[Cell]
-) -> Column:
-    answers = [
-        answer(cell) if cell.trials or answer in (_expected, _stopped) else Answer(text=_NOTHING)
-        for cell in cells
-    ]
-    return Column(question=question, brief=brief, answers=answers)
 
 
 def _configurations(summary: Summary) -> list[Column]:

@@ -8,15 +8,7 @@ from collections.abc import Sequence
 import plotly.graph_objects as go
 
 from ackproof.comparison.summary import Cell, Summary
-from ackproof.report.comparison import (
-    dominators,
-    is_measured,
-    loss_rate,
-    p99,
-    p99_ms,
-    unavailability,
-    unavailable_s,
-)
+from ackproof.report import comparison as trials
 from ackproof.report.figure import Figure, Interval, colour, intervals, lane_label
 from ackproof.report.formatting import percent
 
@@ -36,7 +28,7 @@ def _loss_rates(cells: Sequence[Cell], confidence: float) -> Figure:
         Interval(
             label=cell.configuration,
             text=f"{cell.configuration}: {_trials_text(cell, confidence)}",
-            share=100 * loss_rate(cell),
+            share=100 * trials.loss_rate(cell),
             low=100 * cell.lost_share_low,
             high=100 * cell.lost_share_high,
         )
@@ -60,29 +52,30 @@ def _loss_rates(cells: Sequence[Cell], confidence: float) -> Figure:
 
 
 def _pareto(cells: Sequence[Cell], summary: Summary) -> Figure:
-    compared = [cell for cell in cells if is_measured(cell)]
-    front = {cell.configuration for cell in compared if not dominators(cell, summary)}
+    compared = [cell for cell in cells if trials.is_measured(cell)]
+    front = {cell.configuration for cell in compared if not trials.dominators(cell, summary)}
     placed = [cell for cell in cells if cell.unavailability_s]
-    most = max((unavailable_s(cell) for cell in placed), default=1.0) or 1
+    most = max((trials.unavailable_s(cell) for cell in placed), default=1.0) or 1
     slowest = max(map(_known, placed), default=0.0) or 1.0
     texts = [
-        f"{cell.configuration}: {percent(loss_rate(cell))} of trials lose, unavailable for "
-        f"{unavailability(cell)}, ack latency p99 {p99(cell) or 'unknown'}"
+        f"{cell.configuration}: {percent(trials.loss_rate(cell))} of trials lose, unavailable for "
+        f"{trials.unavailability(cell)}, ack latency p99 {trials.p99(cell) or 'unknown'}"
         + (", on the Pareto front" if cell.configuration in front else "")
         + (", dominated" if cell in compared and cell.configuration not in front else "")
         for cell in placed
     ]
     trace = go.Scatter(
         mode="markers+text",
-        x=[round(unavailable_s(cell), 3) for cell in placed],
-        y=[round(100 * loss_rate(cell), 3) for cell in placed],
+        x=[round(trials.unavailable_s(cell), 3) for cell in placed],
+        y=[round(100 * trials.loss_rate(cell), 3) for cell in placed],
         # Many labels would overlap, so only configurations on the front have one.
         text=[
             cell.configuration if len(placed) <= _LABELLED or cell.configuration in front else ""
             for cell in placed
         ],
         textposition=[
-            "top right" if unavailable_s(cell) < 0.15 * most else "top center" for cell in placed
+            "top right" if trials.unavailable_s(cell) < 0.15 * most else "top center"
+            for cell in placed
         ],
         cliponaxis=False,
         hovertext=texts,
@@ -120,7 +113,7 @@ def _pareto(cells: Sequence[Cell], summary: Summary) -> Figure:
 
 def _known(cell: Cell) -> float:
     """Return the p99 in milliseconds; 0 if it is unknown."""
-    return p99_ms(cell) if p99_ms(cell) < math.inf else 0.0
+    return trials.p99_ms(cell) if trials.p99_ms(cell) < math.inf else 0.0
 
 
 def _trials_text(cell: Cell, confidence: float) -> str:

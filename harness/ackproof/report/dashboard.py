@@ -220,26 +220,11 @@ def _over_time(runs: _Rows, colours: dict[str, Key], what: str) -> Figure | None
     shown = [run for run in runs if run[column] is not None]
     if not shown:
         return None
-    traces, keys = [], []
-    for name, key in colours.items():
-        own = [run for run in shown if _configuration(run) == name]
-        if not own:
-            continue
-        keys.append(key)
-        crosses = ["x" if run["verdict"] == "violated" else "circle" for run in own]
-        traces.append(
-            go.Scatter(
-                mode="lines+markers",
-                x=[run["started"] for run in own],
-                y=[float(f"{factor * run[column]:.6g}") for run in own],
-                hovertext=[_hover(run, _value(what, run[column])) for run in own],
-                hoverinfo="text",
-                meta=list(map(_key, own)),
-                customdata=[run["report"] for run in own],
-                line_color=colour(key.colour, key.opacity),
-                marker={"color": colour(key.colour, key.opacity), "size": 8, "symbol": crosses},
-            )
-        )
+    drawn = [
+        (key, own)
+        for name, key in colours.items()
+        if (own := [run for run in shown if _configuration(run) == name])
+    ]
     low = min(run[column] for run in shown)
     high = max(run[column] for run in shown)
     yaxis: dict[str, Any] = {"ticksuffix": " %", "rangemode": "tozero", "range": [0, 104]}
@@ -262,8 +247,25 @@ def _over_time(runs: _Rows, colours: dict[str, Key], what: str) -> Figure | None
         + "A cross is a violated run; a click opens the run.",
         spoken=f"{title} of {len(shown)} runs, from {_value(what, low)} to {_value(what, high)}.",
         timed=False,
-        keys=keys,
-        traces=traces,
+        keys=[key for key, _ in drawn],
+        traces=[
+            go.Scatter(
+                mode="lines+markers",
+                x=[run["started"] for run in own],
+                y=[float(f"{factor * run[column]:.6g}") for run in own],
+                hovertext=[_hover(run, _value(what, run[column])) for run in own],
+                hoverinfo="text",
+                meta=list(map(_key, own)),
+                customdata=[run["report"] for run in own],
+                line_color=colour(key.colour, key.opacity),
+                marker={
+                    "color": colour(key.colour, key.opacity),
+                    "size": 8,
+                    "symbol": ["x" if run["verdict"] == "violated" else "circle" for run in own],
+                },
+            )
+            for key, own in drawn
+        ],
         layout=go.Layout(
             height=280,
             margin={**_MARGIN, "l": 76},
@@ -329,10 +331,6 @@ def _recoveries(rows: _Rows, colours: dict[str, Key]) -> Figure | None:
     )
 
 
-def _rows_of(labels: Sequence[str]) -> list[int]:
-    return [-row for row in range(len(labels))]
-
-
 def _by_row(labels: Sequence[str], *, title: str, keys: Sequence[str] | None = None) -> Any:
     """Return the layout of a plot with one row for each label, the first at the top.
 
@@ -345,7 +343,7 @@ def _by_row(labels: Sequence[str], *, title: str, keys: Sequence[str] | None = N
         xaxis={"rangemode": "tozero", "title_text": title, "nticks": 6},
         yaxis={
             "range": [0.5 - len(labels), 0.75],
-            "tickvals": _rows_of(labels),
+            "tickvals": [-row for row in range(len(labels))],
             "showticklabels": False,
         },
         annotations=[lane_label(label, 0.15 - row) for row, label in enumerate(labels)],

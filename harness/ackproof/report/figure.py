@@ -2,13 +2,14 @@
 
 Colours are roles, such as `var(--acked)` or `var(--fault/0.1)` with an opacity. The page's script
 replaces them with the colours of the style sheet, so that plots follow the light or dark scheme.
+`templates/plot.json` has the common style: annotations are labels at the left edge, shapes are
+faults behind the plot, and the ticks leave room for the marks of losses on the axis.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Literal
 
 import plotly.graph_objects as go
@@ -60,61 +61,6 @@ def colour(name: str, opacity: float | None = None) -> str:
 def broker_colour(broker: int) -> str:
     """Return the name of a broker's colour, the same in all plots."""
     return f"broker{(broker - 1) % BROKER_COLOURS + 1}"
-
-
-@cache
-def template() -> Any:
-    axis = {
-        **dict.fromkeys(("gridcolor", "linecolor", "zerolinecolor"), colour("line")),
-        "automargin": False,
-        "zeroline": False,
-        "showline": True,
-        "tickfont_color": colour("muted"),
-        "title_font": {"size": 12, "color": colour("muted")},
-    }
-    return go.layout.Template(
-        layout=go.Layout(
-            paper_bgcolor="rgba(0,0,0,0)",
-            plot_bgcolor="rgba(0,0,0,0)",
-            font={"size": 12, "color": colour("ink")},
-            hoverlabel={
-                "bgcolor": colour("surface"),
-                "bordercolor": colour("edge"),
-                "font_color": colour("ink"),
-            },
-            showlegend=False,
-            hovermode="closest",
-            barmode="overlay",
-            # The ticks leave room for the marks of losses on the axis.
-            xaxis={
-                **axis,
-                "showgrid": False,
-                "spikethickness": 1,
-                "spikedash": "dot",
-                "ticks": "outside",
-                "ticklen": 7,
-                "tickcolor": "rgba(0,0,0,0)",
-                "spikecolor": colour("muted"),
-            },
-            yaxis={**axis, "showgrid": True, "fixedrange": True},
-            # Annotations are labels at the left edge; shapes are faults behind the plot.
-            annotationdefaults={
-                "xref": "paper",
-                "x": 0,
-                "xanchor": "left",
-                "yref": "y",
-                "yanchor": "bottom",
-                "showarrow": False,
-                "borderpad": 0,
-                "font": {"size": 12, "color": colour("ink")},
-            },
-            shapedefaults={"layer": "below", "xref": "x", "yref": "paper", "y0": 0, "y1": 1},
-        ),
-        data={
-            "bar": [go.Bar(orientation="h", hoverinfo="text", width=0.3, marker_line_width=0)],
-            "scatter": [go.Scatter(line_width=1.5)],
-        },
-    )
 
 
 def lane_axis(rows: int) -> dict[str, Any]:

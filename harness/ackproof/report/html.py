@@ -34,7 +34,7 @@ from ackproof.report import (
     sequence,
     wording,
 )
-from ackproof.report.figure import Figure, escaped, template
+from ackproof.report.figure import Figure, escaped
 from ackproof.report.run_plots import figures, time_range, zoom_range
 from ackproof.runs.directory import disk_errors, read_record, refuse_special_files
 from ackproof.runs.overview import Overview, Timeline
@@ -108,24 +108,12 @@ class Run:
         overview = self.overview
         if self.verdict is None or not (overview.losses and overview.losses.count):
             return []
-        happened = None
-        if overview.histories:
-            happened = sequence.of_history(overview.histories[0], overview)
+        foreseen = "The model's shortest trace to a loss; it numbers its steps."
+        happened = "The loss of most records, by the logs of cluster and clients, UTC."
+        histories = (sequence.of_history(one, overview) for one in overview.histories[:1])
         return [
-            (diagram, title, caption)
-            for diagram, title, caption in (
-                (
-                    overview.trace,
-                    "What the model foresaw",
-                    "The model's shortest trace to a loss; it numbers its steps.",
-                ),
-                (
-                    happened,
-                    "What happened",
-                    "The loss of most records, by the logs of cluster and clients, UTC.",
-                ),
-            )
-            if diagram is not None
+            *([(overview.trace, "What the model foresaw", foreseen)] if overview.trace else []),
+            *((diagram, "What happened", happened) for diagram in histories if diagram),
         ]
 
 
@@ -189,7 +177,7 @@ def write_page(
         style=asset("report.css"),
         script=asset("report.js"),
         library=provide_library(path.parent),
-        template=template().to_plotly_json(),
+        template=json.loads(asset("plot.json")),
         figures={name: plot_data(figure, view) for name, (figure, view) in plots.items()},
         **values,
     )
@@ -262,18 +250,14 @@ def _on_one_page(runs: Sequence[Run]) -> list[Run]:
         trial = names[:number].count(run.name)
         # A comparison has one advice, drawn from all of its configurations.
         alone = run.verdict if len(runs) == 1 else None
+        without = "quantiles" if run.verdict and not wording.latencies(run.verdict) else ""
+        plots = figures(run.overview, run.timeline)
         shown.append(
             replace(
                 run,
                 anchor=f"run-{number}",
                 name=run.name if names.count(run.name) == 1 else f"{run.name} (run {trial})",
-                figures=[
-                    figure
-                    for figure in figures(run.overview, run.timeline)
-                    if figure.name != "quantiles"
-                    or run.verdict is None
-                    or wording.latencies(run.verdict)
-                ],
+                figures=[figure for figure in plots if figure.name != without],
                 advice=advice.of_run(alone, run.overview.safer) if alone else "",
             )
         )
