@@ -21,7 +21,7 @@ from ackproof.audit.effective import (
     offsets_replicas,
     replication_factor,
 )
-from ackproof.audit.risk import antichain, decision, risk
+from ackproof.audit.risk import antichain, decision, risk, worded
 from ackproof.audit.risks import question_of
 from ackproof.audit.setups import Setup
 from ackproof.audit.words import covers, spelled
@@ -254,18 +254,12 @@ def _of_offsets(setup: Setup) -> Iterator[Risk]:
                 decided_by=[decision(OFFSETS, replicas, brokers)],
             )
         elif replicas.value == "1":
-            yield risk(
+            yield worded(
                 setup,
                 Effect.READS_STOP,
                 (_CRASH,),
-                "the offsets topic has one replica: while its broker is down, its groups have no "
-                "coordinator, and consumers that join or commit wait",
+                "sole-coordinator",
                 when=when,
-                at_risk=_NOTHING,
-                trace=(
-                    "The broker with the group's partition of __consumer_offsets crashes.",
-                    "It has no other replica, so the group has no coordinator.",
-                ),
                 decided_by=[decision(OFFSETS, replicas, 3, "needs three brokers")],
             )
 

@@ -13,7 +13,7 @@ from ackproof.own_config.names import is_client, is_known, is_producers
 from ackproof.own_config.parts import Part, RefusalError, Source, parse
 from ackproof.own_config.tree import Block, NotYamlError, Text, block, flat
 
-#: Spring Boot's names that are not Kafka's in another spelling (KafkaProperties).
+#: Kafka's names of settings by Spring Boot's, without dashes (KafkaProperties).
 _SPRING_NAMES = {
     "transactionidprefix": "transactional.id",
     "fetchmaxwait": "fetch.max.wait.ms",
@@ -21,17 +21,13 @@ _SPRING_NAMES = {
     "heartbeatinterval": "heartbeat.interval.ms",
     "autocommitinterval": "auto.commit.interval.ms",
     "maxpollinterval": "max.poll.interval.ms",
-    "enableautocommit": "enable.auto.commit",
-    "autooffsetreset": "auto.offset.reset",
-    "isolationlevel": "isolation.level",
-    "maxpollrecords": "max.poll.records",
-    "groupid": "group.id",
-    "clientid": "client.id",
-    "batchsize": "batch.size",
-    "buffermemory": "buffer.memory",
-    "compressiontype": "compression.type",
-    "acks": "acks",
-    "retries": "retries",
+    **{
+        name.replace(".", ""): name  # in another spelling, such as enableAutoCommit
+        for name in (
+            *("enable.auto.commit", "auto.offset.reset", "isolation.level", "max.poll.records"),
+            *("group.id", "client.id", "batch.size", "buffer.memory", "compression.type"),
+        )
+    },
 }
 _SPRING = "spring.kafka."
 

@@ -21,6 +21,7 @@ from ackproof.errors import ScenarioError, shown
 from ackproof.kafka_versions import DEFAULT_KAFKA, uses_zookeeper
 from ackproof.own_config.configuration import Client, Given, OwnConfig, Settings, Topic
 from ackproof.own_config.translation import (
+    KEEPS,
     OWN_PARTITIONS,
     convert,
     left_out_by_brokers,
@@ -43,7 +44,6 @@ from ackproof_model.removal import (
     removals,
 )
 
-_KEEPS = "retention is off, so that only a loss removes a record"
 #: Topic settings that would remove records: retention is off in a run.
 _REMOVING = ("retention.ms", "retention.bytes", "cleanup.policy", "delete.retention.ms")
 
@@ -233,7 +233,7 @@ class Overlay:
         settings: dict[str, Given] = {**inherited, **own_topic}
         self._removals(broker, own_topic)
         for key in [key for key in settings if key in _REMOVING or _TIERED.match(key)]:
-            why = _NOT_TIERED if _TIERED.match(key) else _KEEPS
+            why = _NOT_TIERED if _TIERED.match(key) else KEEPS
             self.unused[why].append(key)
             del settings[key]
         for key in list(settings):

@@ -15,27 +15,18 @@ from ackproof.scenario.cluster import OWNED_SETTINGS, PER_TOPIC_SETTINGS
 from ackproof.scenario.kafka_keys import ignored, known
 from ackproof.scenario.librdkafka import ALIASES, KNOWN, OWNED_PRODUCER_SETTINGS, forbidden
 
-#: Settings that a run's brokers do not get: pattern and reason.
-_LEFT_OUT = (
-    (
-        r"(.*listener.*|.*quorum\.(voters|bootstrap.*)|port|host\.name|zookeeper\.connect.*)",
-        "nodes",
-    ),
-    (r"(reserved\.)?broker\.(id|rack).*|advertised\..*|metadata\.log\.dir|log\.dirs?", "nodes"),
-    (r"ssl\..*|sasl\..*|security\..*|.*\.(ssl|sasl)\..*|password\..*|super\.users", "security"),
-    (
-        r"authorizer\..*|principal\..*|delegation\..*|allow\.everyone\..*|connections\..*",
-        "security",
-    ),
-    (r".*\.class(es|\.name)?|metric.*|kafka\.metrics.*|plugin.*|early\.start.*", "plugins"),
-    (r"(log\.)?(retention|cleaner|cleanup).*|log\.retention.*|log\.cleaner.*", "retention"),
-    (r"remote\.log.*|.*\.path|confluent\..*", "plugins"),
-)
-_WHY = {
-    "nodes": "ackproof chooses nodes, addresses and folders itself",
-    "security": "ackproof's own cluster has its own security (cluster.security)",
-    "plugins": "classes and files of your machines are not there",
-    "retention": "retention is off, so that only a loss removes a record",
+_NODES = "ackproof chooses nodes, addresses and folders itself"
+KEEPS = "retention is off, so that only a loss removes a record"
+#: Settings that a run's brokers do not get: reason and pattern.
+_LEFT_OUT = {
+    _NODES: r".*listener.*|.*quorum\.(voters|bootstrap.*)|port|host\.name|zookeeper\.connect.*"
+    r"|(reserved\.)?broker\.(id|rack).*|advertised\..*|metadata\.log\.dir|log\.dirs?",
+    "ackproof's own cluster has its own security (cluster.security)": r"ssl\..*|sasl\..*"
+    r"|security\..*|.*\.(ssl|sasl)\..*|password\..*|super\.users|authorizer\..*|principal\..*"
+    r"|delegation\..*|allow\.everyone\..*|connections\..*",
+    "classes and files of your machines are not there": r".*\.class(es|\.name)?|metric.*"
+    r"|kafka\.metrics.*|plugin.*|early\.start.*|remote\.log.*|.*\.path|confluent\..*",
+    KEEPS: r"(log\.)?(retention|cleaner|cleanup).*",
 }
 OWN_PARTITIONS = "the scenario has its own partitions"
 #: The setting that becomes a field of the scenario.
@@ -49,8 +40,8 @@ def left_out_by_brokers(key: str) -> str:
     if key == "num.partitions":
         return OWN_PARTITIONS
     if key in OWNED_SETTINGS or key == "process.roles":
-        return _WHY["nodes"]
-    return next((_WHY[why] for pattern, why in _LEFT_OUT if re.fullmatch(pattern, key)), "")
+        return _NODES
+    return next((why for why, pattern in _LEFT_OUT.items() if re.fullmatch(pattern, key)), "")
 
 
 def taken_by_brokers(settings: Settings, kafka: str) -> dict[str, str]:

@@ -108,20 +108,15 @@ def _acks(history: History, leader: int) -> list[_Event]:
 
 def _election(history: History, column: Mapping[int, int]) -> list[_Event]:
     lines = []
-    if history.elected_at is not None and history.next_leader is not None:
+    if (at := history.elected_at) is not None and history.next_leader is not None:
         end = history.next_leader_start
         text = f"elected ({history.election}) in epoch {history.next_leader_epoch}" + (
             "" if end is None else f", its log ending at {end}"
         )
         arrow = (_CONTROLLER, column[history.next_leader])
-        line = Line(at=fmt.clock(history.elected_at), text=text, arrow=arrow)
-        lines.append((history.elected_at, line))
-    if history.truncated_at is not None and history.truncated_by is not None:
-        line = Line(
-            at=fmt.clock(history.truncated_at),
-            text=f"truncates its log to {history.truncated_to}",
-            marks=(column[history.truncated_by],),
-            kind="loss",
-        )
-        lines.append((history.truncated_at, line))
+        lines.append((at, Line(at=fmt.clock(at), text=text, arrow=arrow)))
+    if (at := history.truncated_at) is not None and history.truncated_by is not None:
+        text = f"truncates its log to {history.truncated_to}"
+        marks = (column[history.truncated_by],)
+        lines.append((at, Line(at=fmt.clock(at), text=text, marks=marks, kind="loss")))
     return lines
