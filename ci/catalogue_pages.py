@@ -63,7 +63,12 @@ def name_of(arm: Configured) -> str:
 @cache
 def everything() -> dict[str, list[Configured]]:
     """Return the arms of each shipped scenario, by its name."""
-    return {shipped.name_of(path): load(path) for path in shipped.files()}
+    return {shipped.name_of(path): arms_of(path) for path in shipped.files()}
+
+
+@cache
+def arms_of(path: Path) -> list[Configured]:
+    return load(path)
 
 
 def stored() -> list[Result]:
@@ -102,7 +107,8 @@ def runs_of(arm: Configured, results: Sequence[Result]) -> list[Result]:
 
 def runs_by_version(arm: Configured, results: Sequence[Result]) -> dict[str, list[Result]]:
     """Return all runs of an arm by Kafka version, the newest version first."""
-    of_arm = [one for one in results if _arm_of(one) == (name_of(arm), arm.name)]
+    named = (name_of(arm), arm.name)
+    of_arm = [one for one in results if _arm_of(one) == named]
     versions = {arm.scenario.kafka, *(one["kafka"] for one in of_arm)}
     return {
         version: [one for one in of_arm if one["kafka"] == version]

@@ -33,7 +33,7 @@ from ackproof.runs.directory import table_rows
 from ackproof.runs.overview import Overview
 from ackproof.runs.verdict import FaultReport, Step, Verdict, exit_code
 from ackproof.scenario import shipped
-from ackproof.scenario.loader import Configured, load
+from ackproof.scenario.loader import Configured
 from ackproof.scenario.selection import share
 from ackproof_faults.conditions.durations import parse_duration
 
@@ -85,7 +85,7 @@ def selected(
     arms = [
         one
         for path in files
-        for one in load(path)
+        for one in catalogue_pages.arms_of(path)
         if kafka in ("", one.scenario.kafka) and arm in ("", one.name) and not one.skip
     ]
     arms.sort(key=lambda one: (one.scenario.kafka, one.scenario.cluster.model_dump_json()))

@@ -103,13 +103,23 @@ def require_accepted(client: Literal["Producer", "Consumer"], settings: Mapping[
         return
     silent = logging.Logger("librdkafka")  # `debug` would print all that the client does
     silent.addHandler(logging.NullHandler())
+    asked = f"{client} {sorted(settings.items())!r}"  # which tells 1, 1.0, true and '1' apart
+    names_a_file = any(os.path.exists(str(value)) for value in settings.values())
+    if asked in _accepted and not names_a_file:
+        return
     try:
         getattr(confluent_kafka, client)({**settings, "log_level": 0}, logger=silent).close()
     except confluent_kafka.KafkaException as error:
         raise ValueError(_explained(error.args[0].str())) from None
     except TypeError as error:
         raise ValueError(f"confluent-kafka refuses this: {error}") from None
+    if not names_a_file:
+        _accepted.add(asked)
 
+
+#: Settings that librdkafka accepted in this process: many configurations have the same, and to make
+#: and close a client takes milliseconds. Settings that name a file are tried each time.
+_accepted: set[str] = set()
 
 _UNKNOWN = 'No such configuration property: "{}"'
 #: Minimum similarity of a misspelt name to a known name.

@@ -9,6 +9,7 @@ from dataclasses import replace
 from itertools import permutations, product
 
 import pytest
+from catalogue_pages import arms_of
 
 from ackproof.audit import availability, cases, clients, consumers, defects, refused, removed
 from ackproof.audit.answer import Effect, Failure, Risk
@@ -18,7 +19,7 @@ from ackproof.audit.words import covers
 from ackproof.own_config.configuration import Client, Given, OwnConfig, Settings, Topic
 from ackproof.own_config.reading import read_texts
 from ackproof.scenario import shipped
-from ackproof.scenario.loader import Configured, load
+from ackproof.scenario.loader import Configured
 from ackproof.scenario.model import Scenario
 from ackproof_model.bounds.losing import Question
 from ackproof_model.configuration import Profile
@@ -443,7 +444,7 @@ FAILURES_OF = {
 OF_CATALOGUE = [
     pytest.param(arm, id=f"{arm.scenario.case.id} {arm.name}")
     for path in shipped.files()
-    for arm in load(path)
+    for arm in arms_of(path)
     if arm.scenario.case
     and re.fullmatch(r"B([1-9]|10|34|53|54)", arm.scenario.case.id)
     and str(arm.scenario.expect.loss) == "some"

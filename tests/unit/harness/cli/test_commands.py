@@ -15,6 +15,7 @@ from ackproof.containers.images import version_of
 from ackproof.errors import ExitCode, ScenarioError
 from ackproof_faults import registered
 from command_line import ackproof
+from support.shipped_scenarios import load_once
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
@@ -56,7 +57,10 @@ def test_help_has_the_commands_in_the_order_of_use(capsys: pytest.CaptureFixture
     assert listed.index("warehouse") < listed.index("dashboard")
 
 
-def test_scenarios_lists_with_and_without_the_word(capsys: pytest.CaptureFixture[str]) -> None:
+def test_scenarios_lists_with_and_without_the_word(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    load_once(monkeypatch)
     assert ackproof("scenarios") == ExitCode.HOLDS
     printed = capsys.readouterr().out
     assert "B6   catalogue/b06-last-replica-standing" in printed

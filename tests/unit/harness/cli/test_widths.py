@@ -10,6 +10,7 @@ import pytest
 
 from ackproof.cli.main import command_tree
 from command_line import ackproof
+from support.shipped_scenarios import load_once
 
 _BOXES = re.compile("[─-╿]")
 
@@ -36,6 +37,9 @@ PRINTING = [
 def test_no_word_breaks(
     arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    if arguments == ["scenarios"]:
+        load_once(monkeypatch)
+
     def words(columns: int) -> set[str]:
         monkeypatch.setenv("COLUMNS", str(columns))
         ackproof(*arguments)
@@ -48,6 +52,7 @@ def test_no_word_breaks(
 def test_the_list_of_scenarios_keeps_to_the_width(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    load_once(monkeypatch)
     monkeypatch.setenv("COLUMNS", "80")
     ackproof("scenarios")
     assert max(map(len, capsys.readouterr().out.splitlines())) <= 80

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from catalogue_pages import arms_of
 
 from ackproof.judgement.findings import contradictions
 from ackproof.prediction import cache
@@ -16,8 +17,9 @@ from ackproof.prediction import predict as prediction
 from ackproof.prediction.predict import predict, predict_each, settling_s
 from ackproof.prediction.unmodelled import reused_buffers
 from ackproof.runs.verdict import NOT_KAFKA
+from ackproof.scenario import shipped
 from ackproof.scenario.librdkafka import DEFECTS
-from ackproof.scenario.loader import Configured, load, load_all
+from ackproof.scenario.loader import Configured, load
 from ackproof.scenario.model import Scenario
 from ackproof.scenario.topics import TopicSpec
 from ackproof_faults.process.kill import Kill
@@ -701,7 +703,7 @@ def test_predicting_loads_no_library_of_tables() -> None:
 
 @pytest.mark.parametrize(
     "arm",
-    load_all(Path(__file__).parents[4] / "scenarios"),
+    [one for path in shipped.files() for one in arms_of(path)],
     ids=lambda arm: f"{arm.path.stem} {arm.name}",
 )
 def test_no_shipped_scenario_is_answered_by_everything_is_possible(

@@ -5,10 +5,12 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import confluent_kafka
 import pytest
-from confluent_kafka import Consumer, KafkaException
+from confluent_kafka import Consumer, KafkaException, Producer
 
 from ackproof.errors import ScenarioError
+from ackproof.scenario import librdkafka
 from ackproof.scenario.librdkafka import KNOWN, require_accepted
 from ackproof.scenario.loader import load
 from ackproof.scenario.model import Scenario
@@ -173,3 +175,27 @@ def test_debug_is_checked_without_printing_what_the_client_does(
     assert capfd.readouterr() == ("", "")
     with pytest.raises(ValueError, match="nonsense"):
         require_accepted("Producer", {"debug": "nonsense"})
+
+
+def test_settings_are_tried_once_unless_they_name_a_file(monkeypatch, tmp_path):
+    tried = []
+
+    class Client(Producer):
+        def __init__(self, settings, **options):
+            tried.append(settings)
+            super().__init__(settings, **options)
+
+    monkeypatch.setattr(confluent_kafka, "Producer", Client)
+    monkeypatch.setattr(librdkafka, "_accepted", set())
+    for value in (1, 1, "1", 1):
+        require_accepted("Producer", {"linger.ms": value})
+    assert len(tried) == 2
+    named = tmp_path / "certificates.pem"
+    named.touch()
+    for _ in range(2):
+        require_accepted("Producer", {"ssl.ca.location": str(named)})
+    assert len(tried) == 4
+    for _ in range(2):
+        with pytest.raises(ValueError, match=r"linger\.m"):
+            require_accepted("Producer", {"linger.m": 5})
+    assert len(tried) == 6
