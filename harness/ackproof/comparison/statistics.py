@@ -180,6 +180,16 @@ def rank_test(
 
     Exact without ties; with ties a permutation test, over all permutations if they are few.
     """
+    return _rank_test(tuple(a), tuple(b), alternative, seed)
+
+
+@cache
+def _rank_test(
+    a: tuple[float, ...],
+    b: tuple[float, ...],
+    alternative: Literal["two-sided", "greater"],
+    seed: int,
+) -> float:
     from scipy.stats import PermutationMethod, mannwhitneyu
 
     if not a or not b or len({*a, *b}) == 1:
