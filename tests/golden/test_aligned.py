@@ -28,8 +28,9 @@ pytestmark = pytest.mark.spark
 
 SEED = 20260102
 ASKED = os.environ.get("ACKPROOF_HISTORIES")
-HISTORIES = min(150, int(ASKED or "12"))
-TINY = Sizing(from_rows=0, rows_a_slice=24, placed=0.0)
+HISTORIES = min(150, int(ASKED or "8"))
+#: A slice is a task of Spark.
+TINY = Sizing(from_rows=0, rows_a_slice=24 if ASKED else 60, placed=0.0)
 NEVER = Sizing(placed=2.0)  # no run has so large a share of sends with an offset
 DRIVER = Sizing(placed=0.0)
 

@@ -158,7 +158,10 @@ def test_a_paused_producer_is_suspended_until_healed(supervise) -> None:
     assert settled(supervisor) == []
 
 
-@pytest.mark.parametrize(("how", "code"), [("kill", -signal.SIGKILL), ("exit", 70)])
+@pytest.mark.parametrize(
+    ("how", "code"),
+    [("kill", -signal.SIGKILL), pytest.param("exit", 70, marks=pytest.mark.slow)],
+)
 def test_a_crashed_producer_gets_a_successor_and_is_no_trouble(supervise, how, code) -> None:
     supervisor = supervise(settings={"acks": "all", "enable.idempotence": False, "linger.ms": 1000})
     guard = in_force(supervisor, CrashClient(client="producers", how=how))
@@ -237,7 +240,9 @@ def test_a_slow_callback_delays_outcomes(supervise) -> None:
     assert pc.max(waited).as_py() >= 300_000
 
 
-@pytest.mark.parametrize(("direction", "sign"), [("past", -1), ("future", 1)])
+@pytest.mark.parametrize(
+    ("direction", "sign"), [("past", -1), pytest.param("future", 1, marks=pytest.mark.slow)]
+)
 def test_skewed_timestamps_are_off_by_the_given_time(supervise, direction, sign) -> None:
     supervisor = supervise()
     guard = in_force(supervisor, SkewTimestamps(by="30m", direction=direction))

@@ -98,7 +98,16 @@ def answers(configure: Configure, case: str, *, reduction: bool = True) -> tuple
     return told, found.states
 
 
-@pytest.mark.parametrize("case", CASES)
+#: Each has a shorter case beside it. `test_a_wrong_reduction_changes_an_answer` has the first, too.
+LONG = {
+    *("a zombie, acks=1", "a zombie, acks=all", "a zombie, acks=0", "a zombie, idempotent"),
+    *("a kill and a power loss", "a clean stop and a power loss"),
+}
+
+
+@pytest.mark.parametrize(
+    "case", [pytest.param(one, marks=[pytest.mark.slow] if one in LONG else []) for one in CASES]
+)
 def test_what_is_left_out_changes_no_answer(configure: Configure, case: str) -> None:
     told, states = answers(configure, case)
     whole, every = answers(configure, case, reduction=False)

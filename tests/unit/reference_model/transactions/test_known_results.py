@@ -85,7 +85,9 @@ def test_what_can_go_wrong_within_larger_budgets(client, budgets, expected):
     test_what_can_go_wrong(client, budgets, expected)
 
 
-@pytest.mark.parametrize("client", [OLD, VERIFYING, V1_ON_NEW])
+@pytest.mark.parametrize(
+    "client", [VERIFYING, *(pytest.param(one, marks=pytest.mark.slow) for one in (OLD, V1_ON_NEW))]
+)
 @pytest.mark.parametrize(
     "kind",
     [
