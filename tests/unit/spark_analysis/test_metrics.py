@@ -8,7 +8,7 @@ import pytest
 
 from ackproof_spark.metrics import as_metrics, metric_questions, unavailability
 from ackproof_spark.reading.run_tables import StoredRun
-from ackproof_spark.spark.small_data import answers
+from ackproof_spark.spark.small_data import answers, small_plans
 from spark_histories import parse, write_run
 
 pytestmark = pytest.mark.spark
@@ -21,7 +21,8 @@ def _run(run_dir, *sends: str):
 
 def metrics(spark, run_dir, **stops):
     ledger = StoredRun(spark=spark, run_dir=run_dir)["ledger"]
-    return as_metrics(answers(**metric_questions(ledger, **stops)))
+    with small_plans(spark, rows=0):
+        return as_metrics(answers(**metric_questions(ledger, **stops)))
 
 
 #: Sends, and the seconds of unavailability.
@@ -84,7 +85,8 @@ def unavailable_s(spark, tmp_path_factory) -> dict[str, float]:
         .groupBy("topic")
         .agg({"unavailability_s": "max"})
     )
-    return dict(map(tuple, worst.collect()))
+    with small_plans(spark, rows=0):
+        return dict(map(tuple, worst.collect()))
 
 
 @pytest.mark.parametrize("name", CASES)
