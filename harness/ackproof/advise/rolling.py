@@ -13,15 +13,7 @@ from functools import cache
 from ackproof.advise.live import LiveCluster, possible
 from ackproof.errors import ClusterError, ScenarioError
 from ackproof_faults.interfaces.cluster import TopicPartition
-from ackproof_model.advice import (
-    Ability,
-    Outcome,
-    Situation,
-    Start,
-    Stop,
-    merged,
-    outcome,
-)
+from ackproof_model import advice
 from ackproof_model.configuration import Acks
 
 
@@ -39,9 +31,9 @@ class Restarted:
     leader: int | None
     isr: tuple[int, ...]
     min_insync_replicas: int
-    before: Outcome
-    down: Outcome
-    whole: Outcome
+    before: advice.Outcome
+    down: advice.Outcome
+    whole: advice.Outcome
     rule: bool
     awaited: bool = False
     problem: str = ""
@@ -72,7 +64,7 @@ class Restarted:
             return ""
         if self.leader is None:
             return "already without a leader"
-        if self.before.writes is Ability.YES:
+        if self.before.writes is advice.Ability.YES:
             return ""
         return f"already not writable with acks={self.acks}"
 
@@ -94,14 +86,14 @@ class Restarted:
         return found
 
 
-_UNDECIDED = Outcome(
+_UNDECIDED = advice.Outcome(
     may_lose=(),
     loses=(),
     loses_new=False,
     disks=(),
     leaders=(),
-    reads=Ability.PERHAPS,
-    writes=Ability.PERHAPS,
+    reads=advice.Ability.PERHAPS,
+    writes=advice.Ability.PERHAPS,
     complete=False,
 )
 
@@ -168,12 +160,13 @@ def judged(
 
 @cache
 def _outcomes(
-    states: tuple[Situation, ...], broker: int, acks: Acks
-) -> tuple[Outcome, Outcome, Outcome]:
+    states: tuple[advice.Situation, ...], broker: int, acks: Acks
+) -> tuple[advice.Outcome, advice.Outcome, advice.Outcome]:
     """Return the outcomes without a restart, while the broker is down, and afterwards."""
     every = [replace(one, acks=acks) for one in states]
-    steps = Stop(broker), Start((broker,))
+    steps = advice.Stop(broker), advice.Start((broker,))
     before, down, whole = (
-        merged([outcome(one, steps[:taken], writes=1) for one in every]) for taken in range(3)
+        advice.merged([advice.outcome(one, steps[:taken], writes=1) for one in every])
+        for taken in range(3)
     )
     return before, down, whole

@@ -105,26 +105,17 @@ def read_clusters(paths: Sequence[Path], *, kafka: str = "") -> tuple[OwnConfig,
     return _combined([(path, "") for path in paths], kafka=kafka)
 
 
-def read(paths: Sequence[Path], *, kafka: str = "") -> OwnConfig:
-    """Return the configuration of the cluster of these files. Raises ScenarioError for several."""
-    return _only(read_clusters(paths, kafka=kafka))
-
-
-def _only(clusters: Sequence[OwnConfig]) -> OwnConfig:
-    if len(clusters) > 1:
+def read_options(files: Sequence[tuple[Path, Hint]]) -> OwnConfig:
+    """Read the files of options, of one cluster. Raises ScenarioError if one cannot be used."""
+    own, *others = _combined(files)
+    if others:
         names = "; ".join(
-            f"{own.cluster} ({', '.join(one.file for one in own.read)})" for own in clusters
+            f"{one.cluster} ({', '.join(each.file for each in one.read)})" for one in (own, *others)
         )
         raise ScenarioError(
-            f"the files describe {len(clusters)} clusters: {names}",
+            f"the files describe {len(others) + 1} clusters: {names}",
             hint="Name the files of one; `ackproof audit` answers about all.",
         )
-    return clusters[0]
-
-
-def read_options(files: Sequence[tuple[Path, Hint]]) -> OwnConfig:
-    """Read the files of options. Raises ScenarioError for a file that cannot be used."""
-    own = _only(_combined(files))
     for refused in own.refused:
         hint = "" if _READ in refused.reason else _READ
         raise ScenarioError(f"{refused.file}: {refused.reason}", hint=hint)

@@ -14,7 +14,7 @@ import pytest
 
 from ackproof.errors import ScenarioError
 from ackproof.own_config.configuration import Client, Given, OwnConfig, Topic
-from ackproof.own_config.reading import read, read_texts
+from ackproof.own_config.reading import read_clusters, read_options, read_texts
 
 FILES = Path(__file__).parents[3] / "data" / "own_config"
 EXPECTED = json.loads((FILES / "expected.json").read_text())
@@ -58,6 +58,11 @@ def _client(kind: str, client: Client) -> list[str]:
     for key, given in client.settings.items():
         lines += _fact(f"{name} {key}", given)
     return lines or [name]
+
+
+def read(paths: list[Path]) -> OwnConfig:
+    [own] = read_clusters(paths)
+    return own
 
 
 @pytest.fixture
@@ -291,7 +296,7 @@ def test_a_scenario_of_several_clusters_is_refused_by_name(tmp_path: Path) -> No
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "compose.yml").write_text(COMPOSE)
     with pytest.raises(ScenarioError, match=r"describe 2 clusters: .*dev/compose.yml"):
-        read([tmp_path])
+        read_options([(tmp_path, "")])
 
 
 def test_pools_in_several_files_are_added() -> None:
