@@ -11,12 +11,16 @@ from __future__ import annotations
 import json
 import shutil
 import tarfile
+from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from ackproof.report import warehouse_rows as rows
 from ackproof.runs.verdict import Verdict
+from ackproof_spark.spark.small_data import small_plans
+from ackproof_spark.tables import LEDGER, LOCATION
 from ackproof_spark.warehouse.formats import Format
 from ackproof_spark.warehouse.load import JudgedRun
 from ackproof_spark.warehouse.warehouse import Warehouse
@@ -82,6 +86,13 @@ def copy(directory: Path, to: Path, **observed: int) -> Path:
     return copied
 
 
+def few_sends(directory: Path) -> Path:
+    """Keep the first hundred sends of each producer; the verdict's counts stay."""
+    for path in (directory / LOCATION["ledger"]).iterdir():
+        pq.write_table(pq.read_table(path, schema=LEDGER).slice(0, 100), path)
+    return directory
+
+
 def change_verdict(directory: Path, **observed: int) -> None:
     path = directory / "verdict.json"
     verdict = json.loads(path.read_text())
@@ -95,6 +106,13 @@ def verdict_of(directory: Path) -> Verdict:
 
 def judged(directory: Path, **options: str) -> JudgedRun:
     return rows.read_runs([directory], **options)[0]
+
+
+@pytest.fixture
+def few_rows(spark) -> Iterator[None]:
+    """Plan the test's queries for few rows: else most of their time is that of the compiler."""
+    with small_plans(spark, rows=0):
+        yield
 
 
 @pytest.fixture(params=FORMATS)

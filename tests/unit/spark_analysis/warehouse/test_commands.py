@@ -107,6 +107,7 @@ def test_an_address_that_cannot_be_written_is_refused_by_name(spark, ackproof, t
 
 
 @pytest.mark.spark
+@pytest.mark.usefixtures("few_rows")
 def test_views_and_info_and_the_page_of_a_loaded_warehouse(loaded, ackproof, tmp_path):
     place = loaded.storage.address
     code, script, _ = ackproof("warehouse", "views", place)

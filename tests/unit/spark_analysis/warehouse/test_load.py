@@ -28,6 +28,7 @@ from unit.spark_analysis.warehouse.conftest import (
     FORMATS,
     change_verdict,
     copy,
+    few_sends,
     judged,
     verdict_of,
 )
@@ -68,6 +69,7 @@ def rows_of(directory: Path, *names: str) -> int:
     )
 
 
+@pytest.mark.usefixtures("few_rows")
 def test_every_table_has_the_rows_of_the_runs(loaded, run_dirs):
     verdicts = {name: verdict_of(directory) for name, directory in run_dirs.items()}
     found = counts(loaded)
@@ -86,7 +88,14 @@ def test_every_table_has_the_rows_of_the_runs(loaded, run_dirs):
         "reads": rows_of(run_dirs[COMPLETE], "final_log"),
     }
     one, run_id = verdicts["one"], verdicts["one"].run_id
-    [row] = loaded.query(f"SELECT * FROM runs WHERE run_id = '{run_id}'")
+    asked = loaded.queries(
+        {
+            "run": f"SELECT * FROM runs WHERE run_id = '{run_id}'",
+            "kill": "SELECT parameters FROM fault_windows "
+            f"WHERE fault = 'kill' AND run_id = '{run_id}'",
+        }
+    )
+    [row] = asked["run"]
     assert row["lost"] == one.observed["lost"] > 0
     assert row["unknown_outcome"] == one.observed["unknown"]
     assert row["observed"] == one.observed
@@ -97,9 +106,7 @@ def test_every_table_has_the_rows_of_the_runs(loaded, run_dirs):
     )
     assert row["outcome"] == outcome(one).text
     assert row["report"] == (run_dirs["one"] / "report.html").as_uri()
-    [kill] = loaded.query(
-        f"SELECT parameters FROM fault_windows WHERE fault = 'kill' AND run_id = '{run_id}'"
-    )
+    [kill] = asked["kill"]
     assert isinstance(kill["parameters"], dict)
 
 
@@ -114,6 +121,7 @@ def test_runs_of_the_same_settings_are_one_configuration(loaded):
     assert len(linger) == 1
 
 
+@pytest.mark.usefixtures("few_rows")
 def test_a_loaded_comparison_fills_trials(loaded, run_dirs, runs_folder):
     [comparison] = runs_folder.glob("*-comparison")
     found = loaded.query("SELECT comparison, run_id, trial FROM trials")
@@ -147,6 +155,7 @@ def test_faults_have_the_numbers_of_the_page(loaded, run_dirs):
     }
 
 
+@pytest.mark.usefixtures("few_rows")
 def test_seconds_add_up_to_the_run(loaded):
     summed = loaded.query(
         "SELECT r.run_id, r.sent, r.acked, sum(m.sent) AS sent_s, sum(m.acked) AS acked_s, "
@@ -279,8 +288,8 @@ def files(warehouse) -> dict[str, int]:
 
 def test_loading_again_changes_nothing_until_the_run_changes(warehouse, tmp_path, run_dirs):
     location = warehouse.storage.address
-    directory = copy(run_dirs["one"], tmp_path)
-    one, other = judged(directory), judged(run_dirs["all"])
+    directory, beside = (few_sends(copy(run_dirs[name], tmp_path)) for name in ("one", "all"))
+    one, other = judged(directory), judged(beside)
     assert not all_present(location, [one])
     assert load(warehouse, [one, other]) == dict.fromkeys((one.run_id, other.run_id), Loaded.NEW)
     once, written = counts(warehouse), files(warehouse)
