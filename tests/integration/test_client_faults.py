@@ -24,14 +24,15 @@ from ackproof.ledger.producer_ledger import recover as recovered
 from ackproof.scenario.cluster import ClusterSpec
 from ackproof.scenario.model import Scenario
 from ackproof.scenario.topics import TopicSpec
-from ackproof_faults.clients.ordered import (
+from ackproof_faults.clients import (
+    CrashClient,
     FillBuffer,
+    PauseClient,
     PurgeClient,
     RebalanceStorm,
     SkewTimestamps,
     SlowClient,
 )
-from ackproof_faults.clients.processes import CrashClient, PauseClient
 from ackproof_spark.record import decode
 from integration.faulting import in_force, recover
 from integration.reading import records

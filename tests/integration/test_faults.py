@@ -12,9 +12,8 @@ from ackproof.scenario.topics import TopicSpec
 from ackproof_faults import Fault, FaultError, inject
 from ackproof_faults.disk.slow import SlowDisk
 from ackproof_faults.network.isolate_replication import IsolateReplication
-from ackproof_faults.process.kill import Kill
-from ackproof_faults.process.restart import Restart
 from ackproof_faults.process.skew_clock import SkewClock
+from ackproof_faults.process.stops import Kill, Restart
 from integration.command import clock
 from integration.faulting import in_force
 from integration.sending import acked

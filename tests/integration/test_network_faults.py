@@ -18,10 +18,8 @@ from ackproof.errors import EngineError
 from ackproof.scenario.cluster import ClusterSpec
 from ackproof.scenario.topics import TopicSpec
 from ackproof_faults import Fault, FaultError
-from ackproof_faults.network.cuts import Bridge, Isolate, MajoritiesRing, Split
-from ackproof_faults.network.half_open import HalfOpen
-from ackproof_faults.network.partition import Flapping, Partition
-from ackproof_faults.network.reset_connections import ResetConnections
+from ackproof_faults.network.connections import HalfOpen, ResetConnections
+from ackproof_faults.network.cuts import Bridge, Flapping, Isolate, MajoritiesRing, Partition, Split
 from ackproof_faults.network.slowed import Bandwidth, Latency, PacketLoss
 from integration.faulting import in_force, recover
 from integration.sending import acked

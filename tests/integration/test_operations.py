@@ -27,7 +27,7 @@ from ackproof_faults import (
     Guard,
     inject,
 )
-from ackproof_faults.process.kill import Kill
+from ackproof_faults.process.stops import Kill
 from integration.command import clock
 from integration.faulting import in_force, recover
 from integration.sending import acked, log_end, send

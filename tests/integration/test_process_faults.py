@@ -9,9 +9,7 @@ import pytest
 
 from ackproof.cluster.booted import KafkaCluster
 from ackproof_faults import Fault, FaultError
-from ackproof_faults.process.kill import CrashLoop, KillCluster, OomKill
-from ackproof_faults.process.pause import Pause
-from ackproof_faults.process.restart import RollingRestart
+from ackproof_faults.process.stops import CrashLoop, KillCluster, OomKill, Pause, RollingRestart
 from integration.faulting import in_force, recover
 from kafka_clusters import NOTICED
 from waiting import until

@@ -15,12 +15,17 @@ from ackproof.containers import commands
 from ackproof.scenario.cluster import ClusterSpec
 from ackproof.scenario.topics import TopicSpec
 from ackproof_faults import Fault, FaultError
-from ackproof_faults.disk.damaged_index import DeleteIndex, TruncateIndex
+from ackproof_faults.disk.damaged import (
+    DeleteIndex,
+    OldCheckpoint,
+    ReplaceDisk,
+    TruncateIndex,
+    WipePartition,
+    WipeVolume,
+)
 from ackproof_faults.disk.flip_byte import FlipByte
-from ackproof_faults.disk.old_checkpoint import OldCheckpoint
 from ackproof_faults.disk.power_loss import PowerLoss
 from ackproof_faults.disk.unreachable import DiskFull, FailLogDir
-from ackproof_faults.disk.wipe import ReplaceDisk, WipePartition, WipeVolume
 from integration.faulting import in_force, recover
 from integration.sending import log_end
 from kafka_clusters import NOTICED, boot

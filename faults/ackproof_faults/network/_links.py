@@ -11,6 +11,7 @@ from __future__ import annotations
 import zlib
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -18,10 +19,8 @@ from pydantic import Field
 
 from ackproof_faults.evidence import Evidence, FaultError
 from ackproof_faults.fault import Fault, Problem, Shape
-from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
+from ackproof_faults.interfaces.cluster import Cluster, CommandResult, InterfaceNames
 from ackproof_faults.interfaces.kernel import Need
-from ackproof_faults.network import _nftables
-from ackproof_faults.network._nftables import run_at_each
 from ackproof_faults.process._processes import running_nodes
 from ackproof_model.effects import CHANNELS, Channel
 
@@ -69,7 +68,7 @@ def channels(peers: str | Sequence[int], listener: str | None) -> tuple[Channel,
 
 
 def rules(cluster: Cluster, cuts: Sequence[Cut], verdict: str) -> Mapping[int, list[str]]:
-    """Return the rules of each running node (`_nftables.ruleset`)."""
+    """Return the rules of each running node (`ruleset`)."""
     lines_of: dict[int, list[str]] = {node: [] for node in running_nodes(cluster)}
     for cut in cuts:
         for node, hook, peer, side in (
@@ -195,7 +194,7 @@ class Links(Fault):
         cuts = self.cuts(cluster, nodes)
         if not cuts:
             raise FaultError("there is no link between these nodes to cut")
-        _nftables.install(cluster, self.table, rules(cluster, cuts, VERDICTS[self.how]))
+        install(cluster, self.table, rules(cluster, cuts, VERDICTS[self.how]))
 
     def verify(self, cluster: Cluster, nodes: Sequence[int], done: None) -> Evidence:
         return verify_cut(cluster, self.cuts(cluster, nodes))
@@ -206,7 +205,7 @@ class Links(Fault):
             for node, peer in ((cut.source, cut.sink), (cut.sink, cut.source)):
                 if node in stalled and peer != CLIENTS:
                     stalled[node].add(f"dst {cluster.network.address(peer)}")
-        _nftables.remove(cluster, self.table, {node: sorted(own) for node, own in stalled.items()})
+        remove(cluster, self.table, {node: sorted(own) for node, own in stalled.items()})
 
     def verify_healed(self, cluster: Cluster, nodes: Sequence[int], done: None) -> bool:
         """Whether every running broker is unfenced and in every ISR."""
@@ -215,3 +214,57 @@ class Links(Fault):
             for broker in cluster.metadata.broker_ids()
             if cluster.processes.exit_status(broker) is None
         )
+
+
+def run_at_each(cluster: Cluster, scripts: Mapping[int, str]) -> Mapping[int, CommandResult]:
+    """Run each node's script in its network namespace, in parallel."""
+    if not scripts:
+        return {}
+    with ThreadPoolExecutor(max_workers=len(scripts)) as pool:
+        jobs = {
+            node: pool.submit(cluster.network.run, node, script) for node, script in scripts.items()
+        }
+        return {node: job.result() for node, job in jobs.items()}
+
+
+def ruleset(table: str, rules: Sequence[str]) -> str:
+    """Return the nftables text that replaces a table.
+
+    A rule begins with its hook: ``in tcp dport 9092 counter drop`` or ``out …``.
+    """
+    chains = []
+    for hook in ("in", "out"):
+        own = [rule.removeprefix(f"{hook} ") for rule in rules if rule.startswith(f"{hook} ")]
+        head = f"chain {hook} {{ type filter hook {hook}put priority 0;"
+        chains.append("\n".join([head, *own, "}"]))
+    body = "\n".join(chains)
+    return f"table {table} {{ }}\ndelete table {table}\ntable {table} {{\n{body}\n}}"
+
+
+def install(cluster: Cluster, table: str, rules: Mapping[int, Sequence[str]]) -> None:
+    """Install a table at each node; raise FaultError if a node refuses it."""
+    scripts = {
+        node: f"nft -f - <<'RULES'\n{ruleset(table, own)}\nRULES" for node, own in rules.items()
+    }
+    for node, result in run_at_each(cluster, scripts).items():
+        if result.exit_status != 0:
+            raise FaultError(f"nft at node {node} refused the rules: {result.output.strip()}")
+
+
+def remove(cluster: Cluster, table: str, stalled: Mapping[int, Sequence[str]]) -> None:
+    """Delete the table at each of these nodes, if it exists, and end stalled connections.
+
+    `stalled`: filters of `ss`. A connection that lost packets for seconds waits in TCP's
+    retransmission backoff. If the kernel supports it (INET_DIAG_DESTROY), `ss -K` ends the
+    connection, and the node reconnects at once.
+    """
+    scripts = {}
+    for node, filters in stalled.items():
+        ends = "".join(f"ss -K {one} >/dev/null 2>&1 || :; " for one in filters)
+        scripts[node] = (
+            f"if nft list table {table} >/dev/null 2>&1; then nft delete table {table} && "
+            f"{{ {ends}:; }}; fi"
+        )
+    for node, result in run_at_each(cluster, scripts).items():
+        if result.exit_status != 0:
+            raise FaultError(f"nft at node {node} kept the rules: {result.output.strip()}")

@@ -15,9 +15,13 @@ from ackproof_faults.evidence import Evidence, FaultError
 from ackproof_faults.fault import Fault, Problem, Shape
 from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
 from ackproof_faults.interfaces.kernel import Need
-from ackproof_faults.network import _nftables
-from ackproof_faults.network._links import connect, not_behind_proxy
-from ackproof_faults.network._nftables import run_at_each
+from ackproof_faults.network._links import (
+    connect,
+    install,
+    not_behind_proxy,
+    remove,
+    run_at_each,
+)
 from ackproof_model.effects import Cuts, Effects
 
 _TIMED_OUT = 124  # exit status of timeout(1)
@@ -91,7 +95,7 @@ class IsolateReplication(Fault):
                 f"out ip daddr {address} tcp dport {port} counter drop",
                 f"in ip saddr {address} tcp sport {port} counter drop",
             ]
-            _nftables.install(cluster, _table(node), dict.fromkeys(others, rules))
+            install(cluster, _table(node), dict.fromkeys(others, rules))
 
     def verify(self, cluster: Cluster, nodes: Sequence[int], done: None) -> Evidence:
         proofs = []
@@ -105,7 +109,7 @@ class IsolateReplication(Fault):
         port = cluster.network.port("INTERNAL")
         for node, others in followers(cluster, nodes).items():
             stalled = [f"dst {cluster.network.address(node)} dport = {port}"]
-            _nftables.remove(cluster, _table(node), dict.fromkeys(others, stalled))
+            remove(cluster, _table(node), dict.fromkeys(others, stalled))
 
     def verify_healed(self, cluster: Cluster, nodes: Sequence[int], done: None) -> bool:
         """Whether every running target is in sync and its INTERNAL answers every other broker.

@@ -14,7 +14,7 @@ from ackproof_faults.evidence import Evidence, FaultError
 from ackproof_faults.fault import Fault
 from ackproof_faults.interfaces.cluster import Cluster, CommandResult, InterfaceNames
 from ackproof_faults.interfaces.kernel import Need
-from ackproof_faults.network._nftables import install, remove, run_at_each
+from ackproof_faults.network._links import install, remove, run_at_each
 from ackproof_faults.process._processes import running_nodes
 from ackproof_model.effects import Effects, Slows
 

@@ -1,9 +1,16 @@
-"""A topic gets more partitions or another setting, or is deleted and created again, under load.
+"""Operations on a topic under load: partitions, settings, its deletion, elections, other replicas.
 
 With more partitions, keys map to other partitions. A topic that is created again has the same name,
 a new id and no records; producers that still know the old topic must not get acks for the new topic
 (KIP-516). Operators set `min.insync.replicas: 1` to make a partition with a small ISR writable
 again: then acks=all may be the ack of a single replica.
+
+An operator requests an election of the preferred leaders, or of any live replica (unclean).
+
+A reassignment (KIP-455) copies the whole log to the new replicas, then removes the old replicas,
+with the leader if it is not a new replica. A change of the replication factor is a reassignment: to
+add replicas, brokers without a replica are appended; to remove replicas, the last ones except the
+leader are dropped.
 """
 
 from __future__ import annotations
@@ -14,9 +21,9 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from ackproof_faults.evidence import Evidence, FaultError
-from ackproof_faults.interfaces.cluster import Cluster
-from ackproof_faults.operations._operation import TopicOperation, describe
-from ackproof_model.effects import AddsPartitions, Configures, Effects, Removes
+from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames, Placement
+from ackproof_faults.operations._operation import Topic, TopicOperation, describe
+from ackproof_model.effects import AddsPartitions, Configures, Effects, Elects, Reassigns, Removes
 
 
 class AddPartitions(TopicOperation):
@@ -117,3 +124,153 @@ class AlterConfig(TopicOperation):
     def _text(self) -> str:
         value = self.value
         return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+class PreferredElection(TopicOperation):
+    """Elect the preferred leader of the partitions that have another leader."""
+
+    explained: ClassVar[bool] = True
+    fault: Literal["preferred_election"] = "preferred_election"
+    proof: ClassVar[str] = "according to the metadata the first replica leads each partition"
+
+    @property
+    def effects(self) -> Effects:
+        return (Elects(topic=self.topic, partition=self.partition, unclean=False),)
+
+    def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
+        partitions = self.existing(cluster)
+        others = [number for number, one in partitions.items() if one.leader != one.replicas[0]]
+        if not others:
+            raise FaultError(
+                f"the preferred leaders lead already: {describe(self.topic, partitions)}"
+            )
+        cluster.operations.elect(self.topic_partitions(others), unclean=False)
+
+    def verify(self, cluster: Cluster, nodes: Sequence[int], done: None) -> Evidence:
+        partitions = self.await_change(cluster, _preferred, "a preferred leader does not lead")
+        return Evidence(text=describe(self.topic, partitions))
+
+
+def _preferred(partitions: Topic) -> bool:
+    return all(one.leader == one.replicas[0] for one in partitions.values())
+
+
+class UncleanElection(TopicOperation):
+    """Elect any live replica for the partitions that have no leader."""
+
+    explained: ClassVar[bool] = True
+    fault: Literal["unclean_election"] = "unclean_election"
+    proof: ClassVar[str] = "according to the metadata every partition has a leader"
+
+    @property
+    def effects(self) -> Effects:
+        return (Elects(topic=self.topic, partition=self.partition, unclean=True),)
+
+    def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
+        partitions = self.existing(cluster)
+        without = [number for number, one in partitions.items() if one.leader is None]
+        if not without:
+            raise FaultError(f"every partition has a leader: {describe(self.topic, partitions)}")
+        cluster.operations.elect(self.topic_partitions(without), unclean=True)
+
+    def verify(self, cluster: Cluster, nodes: Sequence[int], done: None) -> Evidence:
+        partitions = self.await_change(cluster, _led, "a partition has no leader")
+        return Evidence(text=describe(self.topic, partitions))
+
+    def verify_healed(self, cluster: Cluster, nodes: Sequence[int], done: None) -> bool:
+        """Whether every partition has a leader; other replicas may still be down."""
+        return _led(cluster.operations.topic(self.topic))
+
+
+def _led(partitions: Topic) -> bool:
+    return bool(partitions) and all(one.leader is not None for one in partitions.values())
+
+
+class Reassign(TopicOperation):
+    """Move partitions to these replicas."""
+
+    fault: Literal["reassign"] = "reassign"
+    proof: ClassVar[str] = "the metadata lists the new replicas"
+    to: list[int] = Field(
+        min_length=1, description="broker ids, the preferred leader first", examples=[[2, 3, 1]]
+    )
+
+    @property
+    def effects(self) -> Effects:
+        to = tuple(self.to)
+        return (Reassigns(topic=self.topic, partition=self.partition, to=to, count=len(to)),)
+
+    def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
+        """Request the new replicas, which must differ from the current replicas or their order."""
+        partitions = self.existing(cluster)
+        if all(one.replicas == tuple(self.to) for one in partitions.values()):
+            raise FaultError(f"there is nothing to move: {describe(self.topic, partitions)}")
+        cluster.operations.reassign(dict.fromkeys(self.topic_partitions(list(partitions)), self.to))
+
+    def verify(self, cluster: Cluster, nodes: Sequence[int], done: None) -> Evidence:
+        partitions = self.await_change(
+            cluster,
+            lambda found: all(set(self.to) <= set(one.replicas) for one in found.values()),
+            "the new replicas are not there",
+        )
+        return self.evidence(partitions, moved=partitions)
+
+    def verify_healed(self, cluster: Cluster, nodes: Sequence[int], done: None) -> bool:
+        """Whether every partition has exactly these replicas, all in sync."""
+        partitions = self.current(cluster)
+        return bool(partitions) and all(
+            one.replicas == tuple(self.to) and set(one.isr) == set(self.to)
+            for one in partitions.values()
+        )
+
+
+class ChangeReplicationFactor(TopicOperation):
+    """Change the replication factor of a topic or partition."""
+
+    requires: ClassVar[InterfaceNames] = ("metadata", "operations")
+    fault: Literal["change_replication_factor"] = "change_replication_factor"
+    proof: ClassVar[str] = "the metadata lists that many replicas"
+    replication_factor: int = Field(ge=1, description="the new number of replicas")
+
+    @property
+    def effects(self) -> Effects:
+        return (
+            Reassigns(topic=self.topic, partition=self.partition, count=self.replication_factor),
+        )
+
+    def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
+        partitions = self.existing(cluster)
+        brokers = cluster.metadata.broker_ids()
+        if self.replication_factor > len(brokers):
+            raise FaultError(
+                f"{self.replication_factor} replicas need as many brokers, and there are "
+                f"{len(brokers)}"
+            )
+        changes = {
+            (self.topic, number): changed(one, self.replication_factor, brokers)
+            for number, one in partitions.items()
+            if len(one.replicas) != self.replication_factor
+        }
+        if not changes:
+            raise FaultError(f"there is nothing to change: {describe(self.topic, partitions)}")
+        cluster.operations.reassign(changes)
+
+    def verify(self, cluster: Cluster, nodes: Sequence[int], done: None) -> Evidence:
+        partitions = self.await_change(
+            cluster,
+            lambda found: all(
+                len(one.replicas) == self.replication_factor for one in found.values()
+            ),
+            f"a partition does not have {self.replication_factor} replicas",
+        )
+        return self.evidence(partitions, moved=partitions)
+
+
+def changed(current: Placement, count: int, brokers: Sequence[int]) -> list[int]:
+    """Return `count` replicas: the current replicas, with the leader, then other brokers."""
+    replicas = list(current.replicas)
+    while len(replicas) > count:
+        last = (one for one in reversed(replicas) if one != current.leader or len(replicas) == 1)
+        replicas.remove(next(last))
+    further = [one for one in brokers if one not in current.replicas]
+    return replicas + further[: count - len(replicas)]

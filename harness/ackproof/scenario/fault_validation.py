@@ -13,7 +13,7 @@ from ackproof_faults import Fault, Shape, registered
 from ackproof_faults.conditions import kinds
 from ackproof_faults.conditions.condition import Condition, compares
 from ackproof_faults.schedule.blocks import located_faults
-from ackproof_faults.schedule.limits import Limit, certain_conflicts
+from ackproof_faults.schedule.context import Limit, certain_conflicts
 from ackproof_model.effects import Reassigns
 
 #: The first version with eligible leader replicas.

@@ -12,7 +12,7 @@ import pytest
 from ackproof.prediction.predict import predict
 from ackproof.scenario.loader import load
 from ackproof_faults import registered
-from ackproof_faults.process.kill import Kill
+from ackproof_faults.process.stops import Kill
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "ci"))
 import predictions_draw as drawing

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from ackproof_faults import Fault, registered
-from ackproof_faults.process.kill import Kill
+from ackproof_faults.process.stops import Kill
 from ackproof_model.effects import (
     CHANNELS,
     Anything,

@@ -14,8 +14,7 @@ from ackproof_faults import (
 )
 from ackproof_faults.control import NoFault
 from ackproof_faults.network.isolate_replication import IsolateReplication
-from ackproof_faults.process.kill import Kill
-from ackproof_faults.process.restart import Restart
+from ackproof_faults.process.stops import Kill, Restart
 from support.fake_cluster import FakeCluster
 
 

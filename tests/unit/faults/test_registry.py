@@ -29,7 +29,7 @@ def test_every_fault_of_a_family_is_exported_and_registered_under_its_own_name()
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("path", "pathlib:Path"), ("slay", "ackproof_faults.process.kill:Kill")]
+    ("name", "value"), [("path", "pathlib:Path"), ("slay", "ackproof_faults.process.stops:Kill")]
 )
 def test_plugin_with_wrong_type_or_name_is_refused(
     name: str, value: str, monkeypatch: pytest.MonkeyPatch

@@ -32,7 +32,7 @@ from ackproof_faults.conditions.builders import (
 )
 from ackproof_faults.conditions.targets import TargetSpec, parse_target
 from ackproof_faults.conditions.trigger import Conditions, parse_trigger
-from ackproof_faults.process.kill import Kill
+from ackproof_faults.process.stops import Kill
 from support.schedules import observed
 
 

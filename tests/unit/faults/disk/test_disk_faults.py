@@ -11,13 +11,18 @@ from pydantic import ValidationError
 
 from ackproof_faults import CommandResult, Fault, FaultError
 from ackproof_faults.disk import _disk
-from ackproof_faults.disk.damaged_index import DeleteIndex, TruncateIndex
+from ackproof_faults.disk.damaged import (
+    DeleteIndex,
+    OldCheckpoint,
+    ReplaceDisk,
+    TruncateIndex,
+    WipePartition,
+    WipeVolume,
+)
 from ackproof_faults.disk.flip_byte import FlipByte
-from ackproof_faults.disk.old_checkpoint import OldCheckpoint
 from ackproof_faults.disk.power_loss import LyingDisk, PowerLoss
 from ackproof_faults.disk.slow import SlowDisk
 from ackproof_faults.disk.unreachable import DiskFull, FailLogDir
-from ackproof_faults.disk.wipe import ReplaceDisk, WipePartition, WipeVolume
 from support.fake_cluster import FakeCluster
 from unit.faults.disk.kafka_disk import batch, write, write_disk
 

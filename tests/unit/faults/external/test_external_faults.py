@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ackproof_faults import FaultError, inject
-from ackproof_faults.external.attached import Command, Docker
+from ackproof_faults.external import Command, Docker
 from integration.command import clock
 from support.fake_cluster import FakeCluster
 

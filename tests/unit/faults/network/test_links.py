@@ -8,10 +8,8 @@ from typing import Any
 import pytest
 
 from ackproof_faults import CommandResult, FaultError
-from ackproof_faults.network._links import CLIENTS, Cut, Links, rules, verify_cut
-from ackproof_faults.network._nftables import ruleset
-from ackproof_faults.network.cuts import Bridge, Isolate, Split, majority
-from ackproof_faults.network.partition import Flapping, Partition
+from ackproof_faults.network._links import CLIENTS, Cut, Links, rules, ruleset, verify_cut
+from ackproof_faults.network.cuts import Bridge, Flapping, Isolate, Partition, Split, majority
 from support.fake_cluster import FakeCluster
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from ackproof_faults import Fault, FaultError, inject
 from ackproof_faults.interfaces.cluster import Placement, TopicPartition
-from ackproof_faults.operations.reassign import changed
+from ackproof_faults.operations.topics import changed
 from integration.command import clock
 from support.fake_cluster import FakeCluster
 from support.schedules import STEPS

@@ -19,7 +19,7 @@ from ackproof_faults import (
     plain,
     times_begun,
 )
-from ackproof_faults.schedule.limits import certain_conflicts
+from ackproof_faults.schedule.context import certain_conflicts
 from ackproof_faults.schedule.sampling import SampledLoop, SampledSequence, Sampler
 from support.fake_cluster import FakeCluster
 from support.recorded_schedules import World, names

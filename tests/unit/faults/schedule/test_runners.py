@@ -6,7 +6,7 @@ import pytest
 
 from ackproof_faults import FaultError
 from ackproof_faults.network.isolate_replication import IsolateReplication
-from ackproof_faults.process.kill import Kill
+from ackproof_faults.process.stops import Kill
 from support.fake_cluster import FakeCluster
 from support.recorded_schedules import World, names
 

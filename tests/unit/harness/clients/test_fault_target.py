@@ -25,8 +25,14 @@ from ackproof_faults import (
     Guard,
     inject,
 )
-from ackproof_faults.clients.ordered import FillBuffer, PurgeClient, SkewTimestamps, SlowClient
-from ackproof_faults.clients.processes import CrashClient, PauseClient
+from ackproof_faults.clients import (
+    CrashClient,
+    FillBuffer,
+    PauseClient,
+    PurgeClient,
+    SkewTimestamps,
+    SlowClient,
+)
 from ackproof_faults.interfaces.clients import Order as Told
 from integration.command import clock
 from support.fake_cluster import FakeCluster

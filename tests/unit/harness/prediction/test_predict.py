@@ -22,7 +22,7 @@ from ackproof.scenario.librdkafka import DEFECTS
 from ackproof.scenario.loader import Configured, load
 from ackproof.scenario.model import Scenario
 from ackproof.scenario.topics import TopicSpec
-from ackproof_faults.process.kill import Kill
+from ackproof_faults.process.stops import Kill
 from ackproof_model import (
     AnyTime,
     Configuration,

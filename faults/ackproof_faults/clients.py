@@ -1,4 +1,16 @@
-"""Clients misbehave on order.
+"""Faults of the run's client processes: they die, are stopped, or misbehave on order.
+
+A client dies by SIGKILL, or because its program ends without a flush. Records that a producer sent
+without a delivery report may be written or not. Records in its queue are gone. The next producer
+with its transactional.id, or the transaction's timeout, aborts an open transaction. A consumer's
+partitions are reassigned when its session times out.
+
+It is stopped by SIGSTOP, as by a long garbage collection or a suspended machine. Its connections
+stay open and its heartbeats end. A consumer that is stopped for longer than `session.timeout.ms`
+loses its partitions and does not know it. A producer is a zombie if another producer takes its
+transactional.id meanwhile; brokers must fence it (KIP-98, KIP-447).
+
+On order it is, or causes:
 
 - slow: a producer's delivery callbacks run in its poll. While a callback blocks, no other outcome
   is reported, and the queue fills. A consumer that polls later than `max.poll.interval.ms` leaves
@@ -21,17 +33,168 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from ackproof_faults.clients._client_fault import ClientFault
 from ackproof_faults.conditions.durations import Duration
-from ackproof_faults.evidence import FaultError
-from ackproof_faults.fault import Problem, Shape
-from ackproof_faults.interfaces.clients import Clients, Order, ProducerName
+from ackproof_faults.conditions.targets import Target
+from ackproof_faults.evidence import Evidence, FaultError
+from ackproof_faults.fault import Fault, Problem, Shape, untargeted
+from ackproof_faults.interfaces.clients import ClientName, Clients, End, Order, ProducerName
+from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
 from ackproof_model.effects import Client, ClientAction, Effects
+
+
+class ClientFault(Fault):
+    """A fault of the run's own producers or consumers."""
+
+    requires: ClassVar[InterfaceNames] = ("clients",)
+    hits: ClassVar[str] = "client"
+    disables: ClassVar[bool] = False
+    explained: ClassVar[bool] = True
+    traceless: ClassVar[bool] = True
+
+    target: Target = untargeted("ignored: the fault hits clients")
+    client: ClientName
+    within: Duration = Field(
+        default=10.0, gt=0, description="how long to wait until the client shows the effect"
+    )
+
+    #: Behaviour of its clients in the model.
+    action: ClassVar[ClientAction]
+
+    @property
+    def effects(self) -> Effects:
+        return (Client(role=self.role, action=self.action),)
+
+    @property
+    def role(self) -> Literal["producer", "consumer"]:
+        return "producer" if self.client.startswith("producer") else "consumer"
+
+    def problems(self, shape: Shape) -> Iterator[Problem]:
+        noun, _, number = self.client.partition(" ")
+        count = shape.producers if noun.startswith("producer") else shape.consumers
+        if count == 0:
+            yield "client", "there are no consumers: name a group in workload.consumers"
+        elif number and int(number) >= count:
+            yield (
+                "client",
+                f"there is no {self.client}: the first {count} are numbered 0 to {count - 1}",
+            )
+
+    def inject(self, cluster: Cluster, nodes: Sequence[int]) -> tuple[str, ...]:
+        """Return the names of the clients that were hit."""
+        running = cluster.clients.running(self.client)
+        if not running:
+            raise FaultError(f"no client runs as {self.client}")
+        hit: list[str] = []
+        try:
+            for client in running:
+                self.start(cluster.clients, client)
+                hit.append(client)
+        except FaultError:
+            for client in hit:
+                self.stop(cluster.clients, client)
+            raise
+        return tuple(hit)
+
+    def verify(self, cluster: Cluster, nodes: Sequence[int], done: tuple[str, ...]) -> Evidence:
+        if not done:
+            raise FaultError("the fault reached no client")
+        return Evidence.joined(self.require_effect(cluster.clients, client) for client in done)
+
+    def heal(self, cluster: Cluster, nodes: Sequence[int], done: tuple[str, ...] | None) -> None:
+        for client in done or ():
+            self.stop(cluster.clients, client)
+
+    def verify_healed(
+        self, cluster: Cluster, nodes: Sequence[int], done: tuple[str, ...] | None
+    ) -> bool:
+        return all(self.works(cluster.clients, client) for client in done or ())
+
+    @abstractmethod
+    def start(self, clients: Clients, client: str) -> None:
+        """Start the fault at one client; raise FaultError if that fails."""
+
+    @abstractmethod
+    def require_effect(self, clients: Clients, client: str) -> str:
+        """Return the proof that the client shows the fault; raise FaultError if it does not."""
+
+    @abstractmethod
+    def stop(self, clients: Clients, client: str) -> None:
+        """End the fault at the client. A second call changes nothing."""
+
+    @abstractmethod
+    def works(self, clients: Clients, client: str) -> bool:
+        """Whether the client works again."""
+
+
+class CrashClient(ClientFault):
+    """End clients at once; heal starts others in their place."""
+
+    fault: Literal["crash_client"] = "crash_client"
+    action: ClassVar[ClientAction] = "ends"
+    proof: ClassVar[str] = "the process ended in the requested way"
+    how: End = Field(
+        default="kill",
+        description="kill: SIGKILL; exit: the program ends without waiting for what it has sent",
+    )
+
+    def start(self, clients: Clients, client: str) -> None:
+        clients.end(client, self.how)
+
+    def require_effect(self, clients: Clients, client: str) -> str:
+        ended = clients.ended_by(client)
+        if ended != self.how:
+            raise FaultError(f"{client} has not ended by {self.how}")
+        return f"{client} ended by {'SIGKILL' if ended == 'kill' else 'an exit without flush'}"
+
+    def stop(self, clients: Clients, client: str) -> None:
+        clients.succeed(client)
+
+    def works(self, clients: Clients, client: str) -> bool:
+        return clients.begun(clients.succeed(client))
+
+
+class PauseClient(ClientFault):
+    """Stop clients with SIGSTOP; heal continues them."""
+
+    fault: Literal["pause_client"] = "pause_client"
+    proof: ClassVar[str] = "the operating system reports the process stopped"
+    successor: bool = Field(
+        default=False,
+        description="start another client in its place meanwhile, which makes a producer with "
+        "transactions a zombie",
+    )
+
+    @property
+    def effects(self) -> Effects:
+        return (Client(role=self.role, action="stalls", successor=self.successor),)
+
+    def start(self, clients: Clients, client: str) -> None:
+        if clients.is_stopped(client):
+            raise FaultError(f"{client} is already stopped")
+        clients.stop(client)
+        if self.successor:
+            clients.succeed(client)
+
+    def require_effect(self, clients: Clients, client: str) -> str:
+        if not clients.is_stopped(client):
+            raise FaultError(f"{client} is not stopped")
+        if not self.successor:
+            return f"{client} is stopped"
+        successor = clients.succeed(client)
+        if not clients.await_begun(successor, within_s=self.within):
+            raise FaultError(f"{successor}, the successor of {client}, does not work yet")
+        return f"{client} is stopped, and {successor} has taken its place"
+
+    def stop(self, clients: Clients, client: str) -> None:
+        clients.resume(client)
+
+    def works(self, clients: Clients, client: str) -> bool:
+        return not clients.is_stopped(client)
 
 
 class OrderedFault(ClientFault):

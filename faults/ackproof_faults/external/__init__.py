@@ -1,1 +1,0 @@
-"""Faults of attached clusters: by the user's own commands, or on listed containers."""
