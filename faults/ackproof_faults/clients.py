@@ -43,18 +43,18 @@ from ackproof_faults.conditions.targets import Target
 from ackproof_faults.evidence import Evidence, FaultError
 from ackproof_faults.fault import Fault, Problem, Shape, untargeted
 from ackproof_faults.interfaces.clients import ClientName, Clients, End, Order, ProducerName
-from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
+from ackproof_faults.interfaces.cluster import Cluster
 from ackproof_model.effects import Client, ClientAction, Effects
 
 
 class ClientFault(Fault):
     """A fault of the run's own producers or consumers."""
 
-    requires: ClassVar[InterfaceNames] = ("clients",)
-    hits: ClassVar[str] = "client"
-    disables: ClassVar[bool] = False
-    explained: ClassVar[bool] = True
-    traceless: ClassVar[bool] = True
+    requires = ("clients",)
+    hits = "client"
+    disables = False
+    explained = True
+    traceless = True
 
     target: Target = untargeted("ignored: the fault hits clients")
     client: ClientName
@@ -136,7 +136,7 @@ class CrashClient(ClientFault):
 
     fault: Literal["crash_client"] = "crash_client"
     action: ClassVar[ClientAction] = "ends"
-    proof: ClassVar[str] = "the process ended in the requested way"
+    proof = "the process ended in the requested way"
     how: End = Field(
         default="kill",
         description="kill: SIGKILL; exit: the program ends without waiting for what it has sent",
@@ -162,7 +162,7 @@ class PauseClient(ClientFault):
     """Stop clients with SIGSTOP; heal continues them."""
 
     fault: Literal["pause_client"] = "pause_client"
-    proof: ClassVar[str] = "the operating system reports the process stopped"
+    proof = "the operating system reports the process stopped"
     successor: bool = Field(
         default=False,
         description="start another client in its place meanwhile, which makes a producer with "
@@ -235,9 +235,7 @@ class SlowClient(OrderedFault):
 
     fault: Literal["slow_client"] = "slow_client"
     action: ClassVar[ClientAction] = "slows"
-    proof: ClassVar[str] = (
-        "the client has counted a poll whose delivery reports or records took that long"
-    )
+    proof = "the client has counted a poll whose delivery reports or records took that long"
     delay: Duration = Field(gt=0, description="for how long, each time", examples=["500ms"])
 
     @property
@@ -254,7 +252,7 @@ class FillBuffer(OrderedFault):
 
     fault: Literal["fill_buffer"] = "fill_buffer"
     action: ClassVar[ClientAction] = "fills"
-    proof: ClassVar[str] = "the client has counted refusals for a full queue (_QUEUE_FULL)"
+    proof = "the client has counted refusals for a full queue (_QUEUE_FULL)"
     order: ClassVar[tuple[Order, int]] = ("fill", 0)
     counted: ClassVar[str] = "records refused for a full queue (_QUEUE_FULL)"
     client: ProducerName = "producers"
@@ -273,7 +271,7 @@ class PurgeClient(OrderedFault):
     """Make producers purge their queue in every round."""
 
     fault: Literal["purge_client"] = "purge_client"
-    proof: ClassVar[str] = "the client has counted sends that its purge ended"
+    proof = "the client has counted sends that its purge ended"
     counted: ClassVar[str] = "sends purged"
     client: ProducerName = "producers"
     what: Literal["queue", "all"] = Field(
@@ -300,7 +298,7 @@ class RebalanceStorm(OrderedFault):
 
     fault: Literal["rebalance_storm"] = "rebalance_storm"
     action: ClassVar[ClientAction] = "rejoins"
-    proof: ClassVar[str] = "the client has counted two new assignments of partitions"
+    proof = "the client has counted two new assignments of partitions"
     proved_by: ClassVar[int] = 2
     counted: ClassVar[str] = "new assignments"
     client: str = Field(
@@ -332,7 +330,7 @@ class SkewTimestamps(OrderedFault):
     """Make producers send with wrong timestamps."""
 
     fault: Literal["skew_timestamps"] = "skew_timestamps"
-    proof: ClassVar[str] = "the client has counted records that it sent with such a timestamp"
+    proof = "the client has counted records that it sent with such a timestamp"
     client: ProducerName = "producers"
     by: Duration = Field(gt=0, description="how far the timestamps are off", examples=["90m"])
     direction: Literal["past", "future"] = Field(

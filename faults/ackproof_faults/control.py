@@ -8,20 +8,20 @@ from typing import ClassVar, Literal
 from ackproof_faults.conditions.targets import Target
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.fault import Fault, untargeted
-from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
+from ackproof_faults.interfaces.cluster import Cluster
 from ackproof_model.effects import Effects
 
 
 class NoFault(Fault):
     """Do nothing, with a window like that of every fault: the control."""
 
-    requires: ClassVar[InterfaceNames] = ()
-    hits: ClassVar[str] = ""
-    disables: ClassVar[bool] = False
-    explained: ClassVar[bool] = True
-    traceless: ClassVar[bool] = True
+    requires = ()
+    hits = ""
+    disables = False
+    explained = True
+    traceless = True
     fault: Literal["none"] = "none"
-    proof: ClassVar[str] = "nothing was touched"
+    proof = "nothing was touched"
     target: Target = untargeted("ignored: nothing is touched")
     effects: ClassVar[Effects] = ()
 

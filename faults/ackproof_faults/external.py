@@ -47,7 +47,7 @@ class Command(AttachedFault):
     """Run commands of your own to inject, verify and heal."""
 
     fault: Literal["command"] = "command"
-    proof: ClassVar[str] = "the user's own command `verify` ends with 0"
+    proof = "the user's own command `verify` ends with 0"
     inject_command: str = Field(
         alias="inject", min_length=1, description="puts the fault into force at broker $BROKER"
     )
@@ -112,7 +112,7 @@ class Docker(AttachedFault, Ended):
     """Kill or stop the targets' containers; heal starts them again."""
 
     fault: Literal["docker"] = "docker"
-    proof: ClassVar[str] = "the signal that was sent ended the container's process"
+    proof = "the signal that was sent ended the container's process"
     action: Literal["kill", "stop"] = Field(
         default="kill", description="kill: SIGKILL; stop: SIGTERM, a controlled shutdown"
     )

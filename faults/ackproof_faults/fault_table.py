@@ -28,17 +28,12 @@ anything, and by `ackproof doctor`. A fault whose proof fails makes the run inco
 _TAIL = """
 ## What is missing, and why
 
-- **A slow disk**: the kernel throttles a container only on devices that are named when it is
-  created, and Kafka writes to the page cache. `bandwidth` slows replication, `cluster.cpus` a
-  broker.
 - **LazyFS**: it needs FUSE with `SYS_ADMIN` in the broker's mount namespace, and no distribution
   packages it. `power_loss` cuts off what was never fsynced instead.
 - **A controller's clock**: it dates the run's events. `skew_clock` is for brokers, and for their
   time of day; sessions and leases use the monotonic clock, which is not changed.
 - **A slow close** of a connection: what delays its end would delay the data before it, as `link`
   does with `hold` and `delay`.
-- **A rolling downgrade**: `upgrade` refuses older versions, because nothing checks whether the
-  finalized features allow them.
 - **A read-only file system**: remounting needs `SYS_ADMIN`, too. `fail_log_dir` takes the directory
   away.
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Literal
 
@@ -48,7 +49,9 @@ class ProgressIs(SimpleCondition):
     more: Annotated[bool, _MORE]
 
     def holds(self, observation: Observation) -> bool:
-        return observation.count(self.outcome, more=self.more) >= self.count
+        now: int = getattr(observation.sends, self.outcome)
+        before: int = getattr(observation.reference.sends, self.outcome) if self.more else 0
+        return now - before >= self.count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +78,9 @@ class LogSays(SimpleCondition):
     text: Annotated[str, _QUOTED]
 
     def holds(self, observation: Observation) -> bool:
-        return observation.log_contains(self.broker, self.text)
+        every = observation.metadata.broker_ids() if self.broker is None else [self.broker]
+        since, history = observation.reference.at, observation.history
+        return any(history.log_contains(broker, self.text, since) for broker in every)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +97,12 @@ class FaultHas(SimpleCondition):
     event: Annotated[FaultEvent, Token("began|ended|recovered")]
 
     def holds(self, observation: Observation) -> bool:
-        return observation.fault_event(self.fault, self.event)
+        time = {"began": "verified_at", "ended": "healed_at", "recovered": "recovered_at"}
+        return any(
+            getattr(window, time[self.event]) is not None
+            for fault_id, window in observation.windows
+            if self.fault in (fault_id, window.fault)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,8 +112,12 @@ class PartitionCondition(SimpleCondition):
     topic: Annotated[str, Token(TOPIC)]
     partition: Number
 
+    @property
+    def place(self) -> tuple[str, int]:
+        return self.topic, self.partition
+
     def known(self, observation: Observation) -> bool:
-        return observation.metadata.isr(self.topic, self.partition) is not None
+        return observation.metadata.isr(*self.place) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,8 +132,8 @@ class LeaderIs(PartitionCondition):
 
     def holds(self, observation: Observation) -> bool:
         if self.broker is None and self.op == "==":
-            return observation.metadata.leaderless(self.topic, self.partition)
-        leader = observation.metadata.leader(self.topic, self.partition)
+            return observation.metadata.leaderless(*self.place)
+        leader = observation.metadata.leader(*self.place)
         if self.broker is None:
             return leader is not None
         return compares(leader, self.op, self.broker)
@@ -133,22 +147,9 @@ class LeaderChanges(PartitionCondition):
     FORMS: ClassVar = ("'leader of TOPIC-N changed'",)
 
     def holds(self, observation: Observation) -> bool:
-        return observation.leader_changed(self.topic, self.partition)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IsrIs(PartitionCondition):
-    """The size of the committed ISR is compared with `size`."""
-
-    TEXT: ClassVar = "isr of {topic}-{partition} {op} {size}"
-    FORMS: ClassVar = ("'isr of TOPIC-N == K'",)
-
-    op: Operator
-    size: Number
-
-    def holds(self, observation: Observation) -> bool:
-        isr = observation.metadata.isr(self.topic, self.partition)
-        return compares(None if isr is None else len(isr), self.op, self.size)
+        before = observation.reference.leaders.get(self.place)
+        now = observation.metadata.leader(*self.place)
+        return None not in (before, now) and before != now
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,7 +162,7 @@ class IsrIsExactly(PartitionCondition):
     members: Annotated[tuple[int, ...], _MEMBERS]
 
     def holds(self, observation: Observation) -> bool:
-        isr = observation.metadata.isr(self.topic, self.partition)
+        isr = observation.metadata.isr(*self.place)
         return isr is not None and set(isr) == set(self.members)
 
 
@@ -170,7 +171,7 @@ class ElrCondition(PartitionCondition):
     """A condition on state that only the controllers of a KRaft cluster log (KIP-966)."""
 
     def known(self, observation: Observation) -> bool:
-        return observation.metadata.elr(self.topic, self.partition) is not None
+        return observation.metadata.elr(*self.place) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,7 +184,7 @@ class ElrIsExactly(ElrCondition):
     members: Annotated[tuple[int, ...], _ANY_MEMBERS]
 
     def holds(self, observation: Observation) -> bool:
-        elr = observation.metadata.elr(self.topic, self.partition)
+        elr = observation.metadata.elr(*self.place)
         return elr is not None and set(elr) == set(self.members)
 
 
@@ -197,21 +198,7 @@ class LastKnownLeaderIs(ElrCondition):
     broker: Number
 
     def holds(self, observation: Observation) -> bool:
-        return observation.metadata.last_known_leader(self.topic, self.partition) == self.broker
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EpochIs(PartitionCondition):
-    """The leader epoch is compared with `epoch`."""
-
-    TEXT: ClassVar = "epoch of {topic}-{partition} {op} {epoch}"
-    FORMS: ClassVar = ("'epoch of TOPIC-N >= K'",)
-
-    op: Operator
-    epoch: Number
-
-    def holds(self, observation: Observation) -> bool:
-        return compares(observation.epoch(self.topic, self.partition), self.op, self.epoch)
+        return observation.metadata.last_known_leader(*self.place) == self.broker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,40 +211,100 @@ class HighWatermarkStuck(PartitionCondition):
     seconds: Seconds
 
     def holds(self, observation: Observation) -> bool:
-        unchanged_s = observation.high_watermark_unchanged_s(self.topic, self.partition)
+        unchanged_s = observation.history.high_watermark_unchanged_s(*self.place)
         return unchanged_s is not None and unchanged_s >= self.seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LagIs(PartitionCondition):
-    """The lag of a consumer group on the partition is compared with `records`."""
+class Comparison(PartitionCondition):
+    """A number of the partition is compared with another one."""
 
-    TEXT: ClassVar = "lag of {group} on {topic}-{partition} {op} {records}"
-    FORMS: ClassVar = ("'lag of GROUP on TOPIC-N > K'",)
-
-    group: Annotated[str, Token(r"\S+")]
     op: Operator
-    records: Number
+    number: Number
+
+    @abstractmethod
+    def value(self, observation: Observation) -> int | None:
+        """Return the number now, None if it is unknown."""
 
     def holds(self, observation: Observation) -> bool:
-        lag = observation.lag(self.group, self.topic, self.partition)
-        return compares(lag, self.op, self.records)
+        return compares(self.value(observation), self.op, self.number)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReplicaLagIs(PartitionCondition):
+class IsrIs(Comparison):
+    """The size of the committed ISR."""
+
+    TEXT: ClassVar = "isr of {topic}-{partition} {op} {number}"
+    FORMS: ClassVar = ("'isr of TOPIC-N == K'",)
+
+    def value(self, observation: Observation) -> int | None:
+        isr = observation.metadata.isr(*self.place)
+        return None if isr is None else len(isr)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochIs(Comparison):
+    """The leader epoch."""
+
+    TEXT: ClassVar = "epoch of {topic}-{partition} {op} {number}"
+    FORMS: ClassVar = ("'epoch of TOPIC-N >= K'",)
+
+    def value(self, observation: Observation) -> int | None:
+        log_end = observation.metadata.log_end(*self.place)
+        return None if log_end is None else log_end[1]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LagIs(Comparison):
+    """The lag of a consumer group: the records below the high watermark that it did not commit."""
+
+    TEXT: ClassVar = "lag of {group} on {topic}-{partition} {op} {number}"
+    FORMS: ClassVar = ("'lag of GROUP on TOPIC-N > K'",)
+
+    group: Annotated[str, Token(r"\S+")]
+
+    def value(self, observation: Observation) -> int | None:
+        committed = observation.metadata.committed(self.group, *self.place)
+        log_end = observation.metadata.log_end(*self.place)
+        return None if committed is None or log_end is None else log_end[0] - committed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaLagIs(Comparison):
     """The number of records that the leader's log has after the end of a broker's own."""
 
-    TEXT: ClassVar = "lag of broker {broker} on {topic}-{partition} {op} {records}"
+    TEXT: ClassVar = "lag of broker {broker} on {topic}-{partition} {op} {number}"
     FORMS: ClassVar = ("'lag of broker N on TOPIC-N == K'",)
 
     broker: Number
-    op: Operator
-    records: Number
 
     def known(self, observation: Observation) -> bool:
-        return observation.replica_lag(self.broker, self.topic, self.partition) is not None
+        return self.value(observation) is not None
 
-    def holds(self, observation: Observation) -> bool:
-        lag = observation.replica_lag(self.broker, self.topic, self.partition)
-        return compares(lag, self.op, self.records)
+    def value(self, observation: Observation) -> int | None:
+        leader = observation.metadata.leader(*self.place)
+        if leader is None:
+            return None
+        # The leader's log is read last, so that a copy never seems more complete than it is.
+        log_end = observation.cluster.volumes.log_end
+        own, whole = (log_end(broker, *self.place) for broker in (self.broker, leader))
+        return None if own is None or whole is None else whole - own
+
+
+#: In the order in which a message about a wrong condition lists their forms.
+KINDS: tuple[type[SimpleCondition], ...] = (
+    ProgressIs,
+    IsrIs,
+    LeaderChanges,
+    After,
+    LeaderIs,
+    IsrIsExactly,
+    ElrIsExactly,
+    LastKnownLeaderIs,
+    EpochIs,
+    HighWatermarkStuck,
+    LagIs,
+    ReplicaLagIs,
+    LogSays,
+    FaultHas,
+)

@@ -85,52 +85,9 @@ class Observation:
     reference: ReferencePoint
     windows: Sequence[tuple[str, FaultWindow]]
 
-    def count(self, outcome: Literal["acked", "sent"], *, more: bool) -> int:
-        now, before = getattr(self.sends, outcome), getattr(self.reference.sends, outcome)
-        return int(now - before if more else now)
-
     def elapsed_s(self) -> float:
         return self.now_s - self.reference.monotonic_s
 
     @property
     def metadata(self) -> Metadata:
         return self.cluster.metadata
-
-    def leader_changed(self, topic: str, partition: int) -> bool:
-        before = self.reference.leaders.get((topic, partition))
-        now = self.metadata.leader(topic, partition)
-        return None not in (before, now) and before != now
-
-    def epoch(self, topic: str, partition: int) -> int | None:
-        log_end = self.metadata.log_end(topic, partition)
-        return None if log_end is None else log_end[1]
-
-    def high_watermark_unchanged_s(self, topic: str, partition: int) -> float | None:
-        return self.history.high_watermark_unchanged_s(topic, partition)
-
-    def lag(self, group: str, topic: str, partition: int) -> int | None:
-        committed = self.metadata.committed(group, topic, partition)
-        log_end = self.metadata.log_end(topic, partition)
-        return None if committed is None or log_end is None else log_end[0] - committed
-
-    def replica_lag(self, broker: int, topic: str, partition: int) -> int | None:
-        leader = self.metadata.leader(topic, partition)
-        if leader is None:
-            return None
-        # The leader's log is read last, so that a copy never seems more complete than it is.
-        own, whole = (
-            self.cluster.volumes.log_end(one, topic, partition) for one in (broker, leader)
-        )
-        return None if own is None or whole is None else whole - own
-
-    def log_contains(self, broker: int | None, text: str) -> bool:
-        brokers = self.metadata.broker_ids() if broker is None else [broker]
-        return any(self.history.log_contains(one, text, self.reference.at) for one in brokers)
-
-    def fault_event(self, fault: str, event: FaultEvent) -> bool:
-        field = {"began": "verified_at", "ended": "healed_at", "recovered": "recovered_at"}[event]
-        return any(
-            getattr(window, field) is not None
-            for fault_id, window in self.windows
-            if fault in (fault_id, window.fault)
-        )

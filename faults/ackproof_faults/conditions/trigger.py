@@ -17,40 +17,9 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
 from ackproof_faults.conditions.condition import Condition, SimpleCondition, did_you_mean
-from ackproof_faults.conditions.kinds import (
-    After,
-    ElrIsExactly,
-    EpochIs,
-    FaultHas,
-    HighWatermarkStuck,
-    IsrIs,
-    IsrIsExactly,
-    LagIs,
-    LastKnownLeaderIs,
-    LeaderChanges,
-    LeaderIs,
-    LogSays,
-    ProgressIs,
-    ReplicaLagIs,
-)
+from ackproof_faults.conditions.kinds import KINDS
 from ackproof_faults.conditions.observation import Observation
 
-KINDS: tuple[type[SimpleCondition], ...] = (
-    ProgressIs,
-    IsrIs,
-    LeaderChanges,
-    After,
-    LeaderIs,
-    IsrIsExactly,
-    ElrIsExactly,
-    LastKnownLeaderIs,
-    EpochIs,
-    HighWatermarkStuck,
-    LagIs,
-    ReplicaLagIs,
-    LogSays,
-    FaultHas,
-)
 _LEGAL = ", ".join(form for kind in KINDS for form in kind.FORMS)
 _WORDS = set(re.findall("[a-z]{2,}", _LEGAL))
 

@@ -11,7 +11,7 @@ import struct
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
@@ -174,7 +174,7 @@ def run_script(cluster: Cluster, broker: int, script: str) -> str:
 class DamagedDisk(Ended):
     """SIGKILL brokers and damage their disks; heal starts them again."""
 
-    requires: ClassVar[InterfaceNames] = REQUIRES
+    requires = REQUIRES
 
     @abstractmethod
     def damage(self, cluster: Cluster, node: int) -> None:

@@ -36,8 +36,8 @@ from ackproof_model.effects import Effects, Ends, SetsBack
 class DamagedIndex(DamagedDisk):
     """SIGKILL brokers and damage the offset index of each of their segments."""
 
-    explained: ClassVar[bool] = True
-    traceless: ClassVar[bool] = True
+    explained = True
+    traceless = True
     partitions: Partitions = ()
     effects: ClassVar[Effects] = (Ends(),)
 
@@ -80,7 +80,7 @@ class DeleteIndex(DamagedIndex):
     """SIGKILL brokers and delete the offset index of each segment; heal starts them again."""
 
     fault: Literal["delete_index"] = "delete_index"
-    proof: ClassVar[str] = "the broker is down, and no segment on its disk has an offset index"
+    proof = "the broker is down, and no segment on its disk has an offset index"
 
     def command(self, path: str) -> str:
         return f"rm -f {path}"
@@ -98,7 +98,7 @@ class TruncateIndex(DamagedIndex):
     """SIGKILL brokers and cut each segment's offset index inside an entry; heal starts them."""
 
     fault: Literal["truncate_index"] = "truncate_index"
-    proof: ClassVar[str] = "the broker is down, and every offset index ends inside an entry"
+    proof = "the broker is down, and every offset index ends inside an entry"
 
     def command(self, path: str) -> str:
         return f"truncate -s {_TRUNCATED_SIZE} {path}"
@@ -113,11 +113,9 @@ _FILES = {"recovery_points": _disk.RECOVERY_POINTS, "high_watermarks": _disk.HIG
 class OldCheckpoint(_disk.DamagedDisk):
     """SIGKILL brokers and set back their checkpoint files; heal starts them again."""
 
-    traceless: ClassVar[bool] = True
+    traceless = True
     fault: Literal["old_checkpoint"] = "old_checkpoint"
-    proof: ClassVar[str] = (
-        "the broker is down, and its checkpoint files name no offset above `offset`"
-    )
+    proof = "the broker is down, and its checkpoint files name no offset above `offset`"
     files: tuple[Literal["recovery_points", "high_watermarks"], ...] = Field(
         default=("recovery_points", "high_watermarks"),
         min_length=1,
@@ -167,10 +165,10 @@ class OldCheckpoint(_disk.DamagedDisk):
 class WipeVolume(DamagedDisk):
     """SIGKILL nodes and empty all of their log directories; heal starts them as new ones."""
 
-    takes_bytes: ClassVar[bool] = True
-    past_tense: ClassVar[str] = "lost its disk"
+    takes_bytes = True
+    past_tense = "lost its disk"
     fault: Literal["wipe_volume"] = "wipe_volume"
-    proof: ClassVar[str] = "the broker is down, and none of its log directories holds a file"
+    proof = "the broker is down, and none of its log directories holds a file"
     effects: ClassVar[Effects] = (Ends(log="empty", renewed=True),)
 
     def damage(self, cluster: Cluster, node: int) -> None:
@@ -185,10 +183,10 @@ class WipeVolume(DamagedDisk):
 class ReplaceDisk(DamagedDisk):
     """SIGKILL brokers and empty one of their log directories; heal starts them again."""
 
-    takes_bytes: ClassVar[bool] = True
-    past_tense: ClassVar[str] = "lost one of its disks"
+    takes_bytes = True
+    past_tense = "lost one of its disks"
     fault: Literal["replace_disk"] = "replace_disk"
-    proof: ClassVar[str] = (
+    proof = (
         "the broker is down, its log directory holds no file, and its other directories hold theirs"
     )
     log_dir: int = Field(default=2, ge=1, description="which log directory, counted from 1")
@@ -219,11 +217,11 @@ class ReplaceDisk(DamagedDisk):
 class WipePartition(DamagedDisk):
     """SIGKILL brokers and delete partitions' directories; heal starts them again."""
 
-    takes_bytes: ClassVar[bool] = True
-    traceless: ClassVar[bool] = True
-    past_tense: ClassVar[str] = "lost the partition's files"
+    takes_bytes = True
+    traceless = True
+    past_tense = "lost the partition's files"
     fault: Literal["wipe_partition"] = "wipe_partition"
-    proof: ClassVar[str] = "the broker is down, and its disk has no directory of the partitions"
+    proof = "the broker is down, and its disk has no directory of the partitions"
     partitions: Partitions = ()
 
     @property

@@ -10,7 +10,7 @@ import shlex
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -18,7 +18,7 @@ from ackproof_faults.disk import _disk
 from ackproof_faults.disk._disk import Batch, Partitions, partition_problems
 from ackproof_faults.evidence import Evidence, FaultError
 from ackproof_faults.fault import Fault, Problem, Shape
-from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
+from ackproof_faults.interfaces.cluster import Cluster
 from ackproof_model.effects import Alters, Effects
 
 _ALL_BITS = 0xFF
@@ -75,12 +75,12 @@ class ByteFlip:
 class FlipByte(Fault):
     """Flip one byte in the middle of a batch of each partition; heal flips it back."""
 
-    requires: ClassVar[InterfaceNames] = ("metadata", "volumes")
-    occupies: ClassVar[str] = "process"
-    takes_bytes: ClassVar[bool] = True
-    traceless: ClassVar[bool] = True
+    requires = ("metadata", "volumes")
+    occupies = "process"
+    takes_bytes = True
+    traceless = True
     fault: Literal["flip_byte"] = "flip_byte"
-    proof: ClassVar[str] = "the byte in the file has changed, and the batch's CRC does not match"
+    proof = "the byte in the file has changed, and the batch's CRC does not match"
     partitions: Partitions = ()
     segment: Literal["active", "closed"] = Field(
         default="active", description="the segment that is written to, or the first full one"

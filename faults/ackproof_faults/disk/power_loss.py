@@ -22,7 +22,7 @@ from ackproof_faults.disk import _disk
 from ackproof_faults.disk._disk import Partitions, Replica, partition_problems
 from ackproof_faults.evidence import Evidence, FaultError, Json
 from ackproof_faults.fault import Problem, Shape
-from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
+from ackproof_faults.interfaces.cluster import Cluster
 from ackproof_faults.process._processes import Ended, kill_all, require_sigkilled
 from ackproof_model.effects import Effects, Ends
 
@@ -125,12 +125,12 @@ def plan_cut(
 class _LosesPower(Ended):
     """SIGKILL nodes and remove the end of their logs; heal starts them again."""
 
-    traceless: ClassVar[bool] = True
-    takes_bytes: ClassVar[bool] = True
-    sized_by: ClassVar[tuple[str, ...]] = ("last", "to_offset")
+    traceless = True
+    takes_bytes = True
+    sized_by = ("last", "to_offset")
     #: Whether data that was fsynced remains.
     fsyncs: ClassVar[bool]
-    proof: ClassVar[str] = "the process ended by SIGKILL, and the logs end where they were cut"
+    proof = "the process ended by SIGKILL, and the logs end where they were cut"
     partitions: Partitions = ()
     to_offset: int | None = Field(
         default=None,
@@ -239,9 +239,9 @@ class _LosesPower(Ended):
 class PowerLoss(_LosesPower):
     """SIGKILL nodes and remove what was not fsynced from their logs; heal starts them again."""
 
-    requires: ClassVar[InterfaceNames] = (*_disk.REQUIRES, "operations")
-    explained: ClassVar[bool] = True
-    past_tense: ClassVar[str] = "lost power"
+    requires = (*_disk.REQUIRES, "operations")
+    explained = True
+    past_tense = "lost power"
     fsyncs: ClassVar[bool] = True
     fault: Literal["power_loss"] = "power_loss"
 
@@ -249,8 +249,8 @@ class PowerLoss(_LosesPower):
 class LyingDisk(_LosesPower):
     """SIGKILL nodes and remove the end of their logs, fsynced or not; heal starts them again."""
 
-    requires: ClassVar[InterfaceNames] = _disk.REQUIRES
-    past_tense: ClassVar[str] = "lost power and fsynced data"
+    requires = _disk.REQUIRES
+    past_tense = "lost power and fsynced data"
     fsyncs: ClassVar[bool] = False
     fault: Literal["lying_disk"] = "lying_disk"
 

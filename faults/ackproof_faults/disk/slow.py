@@ -15,7 +15,7 @@ from pydantic import Field
 
 from ackproof_faults.evidence import Evidence, FaultError
 from ackproof_faults.fault import Fault, Problem, Shape
-from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
+from ackproof_faults.interfaces.cluster import Cluster
 from ackproof_faults.interfaces.kernel import Need
 from ackproof_faults.process._processes import require_running
 from ackproof_model.effects import Effects, Slows
@@ -31,16 +31,14 @@ _LEAST_BYTES = 65536
 class SlowDisk(Fault):
     """Limit what running nodes read from the disk and write to it."""
 
-    requires: ClassVar[InterfaceNames] = ("metadata", "processes", "volumes")
-    needs: ClassVar[tuple[Need, ...]] = (Need.BLOCK_LIMITS,)
-    occupies: ClassVar[str] = "disk speed"
-    disables: ClassVar[bool] = False
-    explained: ClassVar[bool] = True
-    traceless: ClassVar[bool] = True
+    requires = ("metadata", "processes", "volumes")
+    needs = (Need.BLOCK_LIMITS,)
+    occupies = "disk speed"
+    disables = False
+    explained = True
+    traceless = True
     fault: Literal["slow_disk"] = "slow_disk"
-    proof: ClassVar[str] = (
-        "a process of the node needs as long to write and fsync as the limit says"
-    )
+    proof = "a process of the node needs as long to write and fsync as the limit says"
     rate: int = Field(
         default=262144, ge=_LEAST_BYTES, le=20_000_000, description="bytes a second, each way"
     )

@@ -14,14 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field
 
 from ackproof_faults.disk import _disk
 from ackproof_faults.evidence import Evidence, FaultError
 from ackproof_faults.fault import Fault, Problem, Shape
-from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
+from ackproof_faults.interfaces.cluster import Cluster
 from ackproof_faults.process._processes import require_running
 from ackproof_model.effects import Effects, Unreachable
 
@@ -37,9 +37,9 @@ _ANY_TIME = datetime.fromtimestamp(1, UTC)
 class DiskFull(Fault):
     """Fill the disks of running brokers; heal frees them."""
 
-    requires: ClassVar[InterfaceNames] = ("metadata", "processes", "volumes", "logs")
+    requires = ("metadata", "processes", "volumes", "logs")
     fault: Literal["disk_full"] = "disk_full"
-    proof: ClassVar[str] = "writing to the broker's disk fails: no space left on device"
+    proof = "writing to the broker's disk fails: no space left on device"
     free: int = Field(default=0, ge=0, description="how many bytes are left free")
 
     @property
@@ -101,9 +101,9 @@ _AWAY = ".failed"
 class FailLogDir(Fault):
     """Take one of several log directories from running brokers; heal gives it back."""
 
-    requires: ClassVar[InterfaceNames] = ("metadata", "processes", "volumes", "logs")
+    requires = ("metadata", "processes", "volumes", "logs")
     fault: Literal["fail_log_dir"] = "fail_log_dir"
-    proof: ClassVar[str] = "the broker logs that it stops serving this directory, and still runs"
+    proof = "the broker logs that it stops serving this directory, and still runs"
     log_dir: int = Field(default=2, ge=1, description="which log directory, counted from 1")
 
     @property

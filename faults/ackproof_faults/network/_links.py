@@ -13,13 +13,13 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field
 
 from ackproof_faults.evidence import Evidence, FaultError
 from ackproof_faults.fault import Fault, Problem, Shape
-from ackproof_faults.interfaces.cluster import Cluster, CommandResult, InterfaceNames
+from ackproof_faults.interfaces.cluster import Cluster, CommandResult
 from ackproof_faults.interfaces.kernel import Need
 from ackproof_faults.process._processes import running_nodes
 from ackproof_model.effects import CHANNELS, Channel
@@ -166,13 +166,11 @@ def not_behind_proxy(name: str, shape: Shape) -> Iterator[Problem]:
 class Links(Fault):
     """A fault that cuts links; `cuts` says which."""
 
-    requires: ClassVar[InterfaceNames] = ("metadata", "controllers", "processes", "network")
-    needs: ClassVar[tuple[Need, ...]] = (Need.NFTABLES, Need.REJECT)
-    explained: ClassVar[bool] = True
-    traceless: ClassVar[bool] = True
-    proof: ClassVar[str] = (
-        "connections over every cut link fail, tried from the other end; others are accepted"
-    )
+    requires = ("metadata", "controllers", "processes", "network")
+    needs = (Need.NFTABLES, Need.REJECT)
+    explained = True
+    traceless = True
+    proof = "connections over every cut link fail, tried from the other end; others are accepted"
     how: Literal["drop", "reject"] = Field(
         default="drop",
         description="drop: packets vanish, and connections hang; reject: they are reset at once",

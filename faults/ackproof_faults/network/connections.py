@@ -16,7 +16,7 @@ from typing import ClassVar, Literal
 
 from ackproof_faults.evidence import Evidence, FaultError
 from ackproof_faults.fault import Fault
-from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
+from ackproof_faults.interfaces.cluster import Cluster
 from ackproof_faults.interfaces.kernel import Need
 from ackproof_faults.network._links import install, run_at_each
 from ackproof_faults.process._processes import Ended, require_sigkilled, running_nodes
@@ -29,14 +29,14 @@ _SILENCE = ["in iif != lo drop", "out oif != lo drop"]
 class HalfOpen(Ended):
     """Cut the targets' network and kill them with SIGKILL; heal starts them on a new one."""
 
-    requires: ClassVar[InterfaceNames] = ("metadata", "controllers", "processes", "network")
-    occupies: ClassVar[str] = ""
-    needs: ClassVar[tuple[Need, ...]] = (Need.NFTABLES,)
-    explained: ClassVar[bool] = True
-    traceless: ClassVar[bool] = True
-    past_tense: ClassVar[str] = "was killed without closing its connections"
+    requires = ("metadata", "controllers", "processes", "network")
+    occupies = ""
+    needs = (Need.NFTABLES,)
+    explained = True
+    traceless = True
+    past_tense = "was killed without closing its connections"
     fault: Literal["half_open"] = "half_open"
-    proof: ClassVar[str] = "the target's process is gone, and another node still holds a connection"
+    proof = "the target's process is gone, and another node still holds a connection"
     effects: ClassVar[Effects] = (Ends(silent=True),)
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
@@ -65,13 +65,13 @@ _LIST = "ss -Htn state established | awk '{print $3, $4}'"
 class ResetConnections(Fault):
     """Reset all of the targets' TCP connections once; there is nothing to heal."""
 
-    requires: ClassVar[InterfaceNames] = ("metadata", "network")
-    disables: ClassVar[bool] = False
-    explained: ClassVar[bool] = True
-    traceless: ClassVar[bool] = True
+    requires = ("metadata", "network")
+    disables = False
+    explained = True
+    traceless = True
     fault: Literal["reset_connections"] = "reset_connections"
-    needs: ClassVar[tuple[Need, ...]] = (Need.SOCKET_DESTROY,)
-    proof: ClassVar[str] = "none of the connections that the target had is open any more"
+    needs = (Need.SOCKET_DESTROY,)
+    proof = "none of the connections that the target had is open any more"
     effects: ClassVar[Effects] = (Resets(),)
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> Mapping[int, frozenset[str]]:

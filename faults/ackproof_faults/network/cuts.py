@@ -235,7 +235,7 @@ class Flapping(Partition):
 
     repeated: ClassVar[bool] = True
     fault: Literal["flapping"] = "flapping"  # type: ignore[assignment]
-    proof: ClassVar[str] = "the target's rules are observed to be there, and not to be there"
+    proof = "the target's rules are observed to be there, and not to be there"
     up: Duration = Field(default=1.0, gt=0, description="how long the link works each time")
     down: Duration = Field(default=1.0, gt=0, description="how long it is cut each time")
 

@@ -13,7 +13,7 @@ from typing import ClassVar, Literal
 
 from ackproof_faults.evidence import Evidence, FaultError
 from ackproof_faults.fault import Fault, Problem, Shape
-from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
+from ackproof_faults.interfaces.cluster import Cluster
 from ackproof_faults.interfaces.kernel import Need
 from ackproof_faults.network._links import (
     connect,
@@ -74,14 +74,12 @@ def _connect(cluster: Cluster, node: int, listener: str, within_s: float) -> str
 class IsolateReplication(Fault):
     """Cut other brokers off from the targets' INTERNAL listener (replication), nothing else."""
 
-    requires: ClassVar[InterfaceNames] = ("metadata", "processes", "network")
-    needs: ClassVar[tuple[Need, ...]] = (Need.NFTABLES,)
-    explained: ClassVar[bool] = True
-    traceless: ClassVar[bool] = True
+    requires = ("metadata", "processes", "network")
+    needs = (Need.NFTABLES,)
+    explained = True
+    traceless = True
     fault: Literal["isolate_replication"] = "isolate_replication"
-    proof: ClassVar[str] = (
-        "every other broker's connections to INTERNAL time out, and those to EXTERNAL do not"
-    )
+    proof = "every other broker's connections to INTERNAL time out, and those to EXTERNAL do not"
     effects: ClassVar[Effects] = (Cuts(channels=("replication",), served=True),)
 
     def problems(self, shape: Shape) -> Iterator[Problem]:

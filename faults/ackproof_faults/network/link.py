@@ -11,14 +11,14 @@ listener behind ackproof's Kafka proxy (`cluster.proxied`), and a workload that 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field
 
 from ackproof_faults.conditions.durations import Duration
 from ackproof_faults.evidence import Evidence, FaultError
 from ackproof_faults.fault import Fault, Problem, Shape
-from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
+from ackproof_faults.interfaces.cluster import Cluster
 from ackproof_faults.interfaces.kafka_proxy import (
     BETWEEN_BROKERS,
     ONE_ERROR,
@@ -40,12 +40,12 @@ _NAMED = 3
 class LinkFault(Fault):
     """Hold, delay, drop, duplicate, cut or falsify one kind of request or response."""
 
-    requires: ClassVar[InterfaceNames] = ("proxy",)
-    disables: ClassVar[bool] = False
-    explained: ClassVar[bool] = True
-    traceless: ClassVar[bool] = True
+    requires = ("proxy",)
+    disables = False
+    explained = True
+    traceless = True
     fault: Literal["link"] = "link"
-    proof: ClassVar[str] = "the proxy counts messages of that kind to which it applied the action"
+    proof = "the proxy counts messages of that kind to which it applied the action"
     api: Api = Field(description="the kind of message, by Kafka's name")
     direction: Direction = Field(
         description="request: what the targets receive; response: what they answer"

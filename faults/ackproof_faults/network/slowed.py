@@ -12,7 +12,7 @@ from pydantic import Field
 from ackproof_faults.conditions.durations import Duration
 from ackproof_faults.evidence import Evidence, FaultError
 from ackproof_faults.fault import Fault
-from ackproof_faults.interfaces.cluster import Cluster, CommandResult, InterfaceNames
+from ackproof_faults.interfaces.cluster import Cluster, CommandResult
 from ackproof_faults.interfaces.kernel import Need
 from ackproof_faults.network._links import install, remove, run_at_each
 from ackproof_faults.process._processes import running_nodes
@@ -24,10 +24,10 @@ _DEVICE = "eth0"
 class Queue(Fault):
     """Install a queueing discipline (tc) for all packets that the targets send."""
 
-    requires: ClassVar[InterfaceNames] = ("metadata", "controllers", "processes", "network")
-    disables: ClassVar[bool] = False
-    explained: ClassVar[bool] = True
-    traceless: ClassVar[bool] = True
+    requires = ("metadata", "controllers", "processes", "network")
+    disables = False
+    explained = True
+    traceless = True
     #: Name of the discipline.
     kind: ClassVar[str]
 
@@ -80,8 +80,8 @@ class Bandwidth(Queue):
     """Limit the bandwidth of everything that the targets send."""
 
     fault: Literal["bandwidth"] = "bandwidth"
-    needs: ClassVar[tuple[Need, ...]] = (Need.TBF,)
-    proof: ClassVar[str] = "the kernel's counters: packets had to wait for the limit"
+    needs = (Need.TBF,)
+    proof = "the kernel's counters: packets had to wait for the limit"
     kind: ClassVar[str] = "tbf"
     rate: str = Field(
         default="1mbit",
@@ -110,8 +110,8 @@ class Latency(Queue):
     """Delay all packets that the targets send."""
 
     fault: Literal["latency"] = "latency"
-    needs: ClassVar[tuple[Need, ...]] = (Need.NETEM,)
-    proof: ClassVar[str] = "a connection from the target is refused no sooner than the delay"
+    needs = (Need.NETEM,)
+    proof = "a connection from the target is refused no sooner than the delay"
     kind: ClassVar[str] = "netem"
     delay: Duration = Field(
         default=0.1, gt=0, description="the delay of each packet", examples=["100ms"]
@@ -144,13 +144,13 @@ class Latency(Queue):
 class PacketLoss(Fault):
     """Drop a share of all packets that the targets send and receive, at random."""
 
-    requires: ClassVar[InterfaceNames] = ("metadata", "controllers", "processes", "network")
-    disables: ClassVar[bool] = False
-    explained: ClassVar[bool] = True
-    traceless: ClassVar[bool] = True
+    requires = ("metadata", "controllers", "processes", "network")
+    disables = False
+    explained = True
+    traceless = True
     fault: Literal["packet_loss"] = "packet_loss"
-    needs: ClassVar[tuple[Need, ...]] = (Need.NFTABLES, Need.RANDOM_DROP)
-    proof: ClassVar[str] = "the kernel's counters: some of the target's packets were dropped"
+    needs = (Need.NFTABLES, Need.RANDOM_DROP)
+    proof = "the kernel's counters: some of the target's packets were dropped"
     percent: int = Field(
         default=10, ge=1, le=99, description="how many of a hundred packets are dropped"
     )

@@ -34,9 +34,9 @@ class TopicOperation(Operation):
     """An operation on a topic or one of its partitions, without target nodes."""
 
     requires: ClassVar[InterfaceNames] = ("operations",)
-    hits: ClassVar[str] = "topic"
-    disables: ClassVar[bool] = False
-    traceless: ClassVar[bool] = True
+    hits = "topic"
+    disables = False
+    traceless = True
 
     target: Target = untargeted("ignored: the operation is on a topic")
     topic: str = Field(description="the topic")

@@ -16,7 +16,7 @@ from pydantic import Field
 from ackproof_faults.conditions.targets import Target, TargetSpec
 from ackproof_faults.evidence import Evidence, FaultError
 from ackproof_faults.fault import Problem, Shape, untargeted
-from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
+from ackproof_faults.interfaces.cluster import Cluster
 from ackproof_faults.operations._operation import Operation
 from ackproof_model.effects import ChangesQuorum, Effects, Ends, Reassigns, Starts
 
@@ -24,10 +24,10 @@ from ackproof_model.effects import ChangesQuorum, Effects, Ends, Reassigns, Star
 class AddBroker(Operation):
     """Boot another broker; it stays."""
 
-    hits: ClassVar[str] = ""
-    disables: ClassVar[bool] = False
+    hits = ""
+    disables = False
     fault: Literal["add_broker"] = "add_broker"
-    proof: ClassVar[str] = "the new broker is unfenced, according to the cluster"
+    proof = "the new broker is unfenced, according to the cluster"
     target: Target = untargeted("ignored: the broker is a new one")
     effects: ClassVar[Effects] = (Starts(),)
 
@@ -49,9 +49,9 @@ class AddBroker(Operation):
 class RemoveBroker(Operation):
     """Move all replicas off the targets, shut them down, and unregister them."""
 
-    occupies: ClassVar[str] = "process"
+    occupies = "process"
     fault: Literal["remove_broker"] = "remove_broker"
-    proof: ClassVar[str] = "no broker lists the target any more"
+    proof = "no broker lists the target any more"
     effects: ClassVar[Effects] = (Reassigns(), Ends(clean=True, for_good=True))
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
@@ -74,12 +74,12 @@ class RemoveBroker(Operation):
 class AddController(Operation):
     """Boot another controller and add it to the voters; it stays. Kafka 4.1 and later."""
 
-    requires: ClassVar[InterfaceNames] = ("controllers", "operations")
-    hits: ClassVar[str] = ""
-    disables: ClassVar[bool] = False
-    explained: ClassVar[bool] = True
+    requires = ("controllers", "operations")
+    hits = ""
+    disables = False
+    explained = True
     fault: Literal["add_controller"] = "add_controller"
-    proof: ClassVar[str] = "the quorum lists the new controller among its voters"
+    proof = "the quorum lists the new controller among its voters"
     target: Target = untargeted("ignored: the controller is a new one")
     effects: ClassVar[Effects] = (Starts(controller=True), ChangesQuorum())
 
@@ -102,11 +102,11 @@ class AddController(Operation):
 class RemoveController(Operation):
     """Remove controllers from the voters and shut them down for good. Kafka 4.1 and later."""
 
-    requires: ClassVar[InterfaceNames] = ("controllers", "operations")
-    occupies: ClassVar[str] = "process"
-    explained: ClassVar[bool] = True
+    requires = ("controllers", "operations")
+    occupies = "process"
+    explained = True
     fault: Literal["remove_controller"] = "remove_controller"
-    proof: ClassVar[str] = "the quorum no longer lists the target among its voters"
+    proof = "the quorum no longer lists the target among its voters"
     target: Target = Field(
         default=TargetSpec(role="active controller"),
         description="active controller, or minority of controllers",

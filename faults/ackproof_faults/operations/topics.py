@@ -16,12 +16,12 @@ leader are dropped.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field
 
 from ackproof_faults.evidence import Evidence, FaultError
-from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames, Placement
+from ackproof_faults.interfaces.cluster import Cluster, Placement
 from ackproof_faults.operations._operation import Topic, TopicOperation, describe
 from ackproof_model.effects import AddsPartitions, Configures, Effects, Elects, Reassigns, Removes
 
@@ -29,9 +29,9 @@ from ackproof_model.effects import AddsPartitions, Configures, Effects, Elects, 
 class AddPartitions(TopicOperation):
     """Increase the topic's partitions; Kafka cannot remove them again."""
 
-    explained: ClassVar[bool] = True
+    explained = True
     fault: Literal["add_partitions"] = "add_partitions"
-    proof: ClassVar[str] = "the metadata lists that many partitions, each with a leader"
+    proof = "the metadata lists that many partitions, each with a leader"
     partition: None = Field(default=None, description="not used: the operation is on the topic")
     partitions: int = Field(ge=2, description="the new number of partitions")
 
@@ -63,7 +63,7 @@ class RecreateTopic(TopicOperation):
     """Delete the topic and create it with the same replicas and settings."""
 
     fault: Literal["recreate_topic"] = "recreate_topic"
-    proof: ClassVar[str] = "the topic's id has changed"
+    proof = "the topic's id has changed"
     partition: None = Field(default=None, description="not used: a topic is deleted as a whole")
 
     @property
@@ -87,9 +87,9 @@ class AlterConfig(TopicOperation):
 
     #: A controller deletes an ELR only in part, and fails when the topic is deleted
     #: (docs/findings).
-    traceless: ClassVar[bool] = False
+    traceless = False
     fault: Literal["alter_config"] = "alter_config"
-    proof: ClassVar[str] = "a broker describes the topic with the new value"
+    proof = "a broker describes the topic with the new value"
     partition: None = Field(default=None, description="not used: settings belong to the topic")
     key: str = Field(min_length=1, description="the setting, by Kafka's name")
     value: str | int | float | bool = Field(description="its value while the fault holds")
@@ -129,9 +129,9 @@ class AlterConfig(TopicOperation):
 class PreferredElection(TopicOperation):
     """Elect the preferred leader of the partitions that have another leader."""
 
-    explained: ClassVar[bool] = True
+    explained = True
     fault: Literal["preferred_election"] = "preferred_election"
-    proof: ClassVar[str] = "according to the metadata the first replica leads each partition"
+    proof = "according to the metadata the first replica leads each partition"
 
     @property
     def effects(self) -> Effects:
@@ -158,9 +158,9 @@ def _preferred(partitions: Topic) -> bool:
 class UncleanElection(TopicOperation):
     """Elect any live replica for the partitions that have no leader."""
 
-    explained: ClassVar[bool] = True
+    explained = True
     fault: Literal["unclean_election"] = "unclean_election"
-    proof: ClassVar[str] = "according to the metadata every partition has a leader"
+    proof = "according to the metadata every partition has a leader"
 
     @property
     def effects(self) -> Effects:
@@ -190,7 +190,7 @@ class Reassign(TopicOperation):
     """Move partitions to these replicas."""
 
     fault: Literal["reassign"] = "reassign"
-    proof: ClassVar[str] = "the metadata lists the new replicas"
+    proof = "the metadata lists the new replicas"
     to: list[int] = Field(
         min_length=1, description="broker ids, the preferred leader first", examples=[[2, 3, 1]]
     )
@@ -227,9 +227,9 @@ class Reassign(TopicOperation):
 class ChangeReplicationFactor(TopicOperation):
     """Change the replication factor of a topic or partition."""
 
-    requires: ClassVar[InterfaceNames] = ("metadata", "operations")
+    requires = ("metadata", "operations")
     fault: Literal["change_replication_factor"] = "change_replication_factor"
-    proof: ClassVar[str] = "the metadata lists that many replicas"
+    proof = "the metadata lists that many replicas"
     replication_factor: int = Field(ge=1, description="the new number of replicas")
 
     @property

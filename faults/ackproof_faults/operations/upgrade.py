@@ -13,7 +13,7 @@ transaction.version 2 verifies producers by their epochs (KIP-890), eligible.lea
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
@@ -28,9 +28,9 @@ from ackproof_model.effects import Effects, Ends, Upgrades
 class Upgrade(Operation):
     """Restart the targets with another Kafka version, one after another."""
 
-    occupies: ClassVar[str] = "process"
+    occupies = "process"
     fault: Literal["upgrade"] = "upgrade"
-    proof: ClassVar[str] = "the version that the broker logs at its start"
+    proof = "the version that the broker logs at its start"
     to: str = Field(
         pattern=r"^[0-9]+(\.[0-9]+){2,3}(-rc[0-9]+)?$",
         description="the Kafka version, not older than the cluster's; the cluster's own rolls back",
@@ -59,11 +59,11 @@ _LEVEL = r"^([1-9][0-9]*|[0-9]+\.[0-9]+-IV[0-9]+)$"
 class UpgradeFeature(Operation):
     """Set a feature to a higher level; it stays."""
 
-    hits: ClassVar[str] = ""
-    disables: ClassVar[bool] = False
-    explained: ClassVar[bool] = True
+    hits = ""
+    disables = False
+    explained = True
     fault: Literal["upgrade_feature"] = "upgrade_feature"
-    proof: ClassVar[str] = "the finalized level that a broker reports"
+    proof = "the finalized level that a broker reports"
     target: Target = untargeted("ignored: a feature belongs to the cluster")
     feature: str = Field(
         pattern=r"^[a-z][a-z.]*\.version$",

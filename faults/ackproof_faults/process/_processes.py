@@ -55,7 +55,7 @@ class Ended(Fault):
     """A fault that stops its targets; heal starts them with their identity and data."""
 
     requires: ClassVar[InterfaceNames] = ("metadata", "processes")
-    occupies: ClassVar[str] = "process"
+    occupies = "process"
 
     def heal(self, cluster: Cluster, nodes: Sequence[int], done: object) -> None:
         for node in nodes:

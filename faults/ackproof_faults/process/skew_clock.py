@@ -27,14 +27,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field, field_validator
 
 from ackproof_faults.conditions.durations import Duration, Offset
 from ackproof_faults.evidence import Evidence, FaultError
 from ackproof_faults.fault import Fault, Problem, Shape
-from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
+from ackproof_faults.interfaces.cluster import Cluster
 from ackproof_faults.process._processes import require_running
 from ackproof_model.effects import Effects, Skews
 
@@ -75,9 +75,9 @@ _TOLERANCE_S = 1.0
 
 
 class _WrongClock(Fault):
-    requires: ClassVar[InterfaceNames] = ("metadata", "processes", "network", "logs", "clocks")
-    explained: ClassVar[bool] = True
-    skews_clocks: ClassVar[bool] = True
+    requires = ("metadata", "processes", "network", "logs", "clocks")
+    explained = True
+    skews_clocks = True
     within: Duration = Field(default=10.0, gt=0, description="how long to wait for a log line")
 
     def problems(self, shape: Shape) -> Iterator[Problem]:
@@ -107,9 +107,9 @@ class _WrongClock(Fault):
 class SkewClock(_WrongClock):
     """Set the clocks of running brokers wrong; heal sets them right."""
 
-    occupies: ClassVar[str] = "clock"
+    occupies = "clock"
     fault: Literal["skew_clock"] = "skew_clock"
-    proof: ClassVar[str] = "the time of a line that the broker is made to log"
+    proof = "the time of a line that the broker is made to log"
     by: Offset = Field(
         description="how far the clocks are ahead, or behind if negative; at least 5 s",
         examples=["90m", "-90m"],
@@ -146,9 +146,9 @@ class SkewClock(_WrongClock):
 class DriftClock(_WrongClock):
     """Let the clocks of running brokers run too fast or too slowly; heal sets them right."""
 
-    occupies: ClassVar[str] = "clock"
+    occupies = "clock"
     fault: Literal["drift_clock"] = "drift_clock"
-    proof: ClassVar[str] = "the times of lines that the broker is made to log, until 3 s are off"
+    proof = "the times of lines that the broker is made to log, until 3 s are off"
     per_minute: Offset = Field(
         ge=-30,
         le=60,

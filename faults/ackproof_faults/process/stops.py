@@ -30,7 +30,7 @@ from ackproof_faults.conditions.durations import Duration
 from ackproof_faults.conditions.targets import Target
 from ackproof_faults.evidence import Evidence, FaultError
 from ackproof_faults.fault import Fault, untargeted
-from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
+from ackproof_faults.interfaces.cluster import Cluster
 from ackproof_faults.process._processes import (
     SIGKILLED,
     SIGTERMED,
@@ -46,11 +46,11 @@ from ackproof_model.effects import Effects, Ends, Stalls
 class Kill(Ended):
     """Kill brokers with SIGKILL; heal starts them again with their identity and data."""
 
-    explained: ClassVar[bool] = True
-    traceless: ClassVar[bool] = True
-    past_tense: ClassVar[str] = "was killed"
+    explained = True
+    traceless = True
+    past_tense = "was killed"
     fault: Literal["kill"] = "kill"
-    proof: ClassVar[str] = "the process ended by SIGKILL"
+    proof = "the process ended by SIGKILL"
     effects: ClassVar[Effects] = (Ends(),)
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
@@ -66,12 +66,12 @@ class Kill(Ended):
 class OomKill(Ended):
     """Make the out-of-memory killer end brokers; heal starts them again."""
 
-    requires: ClassVar[InterfaceNames] = ("metadata", "processes", "memory")
-    explained: ClassVar[bool] = True
-    traceless: ClassVar[bool] = True
-    past_tense: ClassVar[str] = "was killed by the out-of-memory killer"
+    requires = ("metadata", "processes", "memory")
+    explained = True
+    traceless = True
+    past_tense = "was killed by the out-of-memory killer"
     fault: Literal["oom_kill"] = "oom_kill"
-    proof: ClassVar[str] = "the engine reports that the out-of-memory killer ended the process"
+    proof = "the engine reports that the out-of-memory killer ended the process"
     effects: ClassVar[Effects] = (Ends(),)
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
@@ -90,13 +90,13 @@ class OomKill(Ended):
 class KillCluster(Fault):
     """Kill every broker and controller with SIGKILL at once; heal starts them all again."""
 
-    requires: ClassVar[InterfaceNames] = ("metadata", "controllers", "processes")
-    occupies: ClassVar[str] = "process"
-    explained: ClassVar[bool] = True
-    traceless: ClassVar[bool] = True
-    past_tense: ClassVar[str] = "was killed with all others"
+    requires = ("metadata", "controllers", "processes")
+    occupies = "process"
+    explained = True
+    traceless = True
+    past_tense = "was killed with all others"
     fault: Literal["kill_cluster"] = "kill_cluster"
-    proof: ClassVar[str] = "the process of every node ended by SIGKILL"
+    proof = "the process of every node ended by SIGKILL"
     target: Target = untargeted("ignored: every node is killed")
     effects: ClassVar[Effects] = (Ends(nodes="every"),)
 
@@ -134,14 +134,12 @@ _LOG_LINES = {
 class CrashLoop(Ended):
     """Kill brokers with SIGKILL, several times, each time after a start; heal starts them again."""
 
-    requires: ClassVar[InterfaceNames] = ("metadata", "processes", "logs")
-    explained: ClassVar[bool] = True
-    traceless: ClassVar[bool] = True
-    past_tense: ClassVar[str] = "was killed again and again"
+    requires = ("metadata", "processes", "logs")
+    explained = True
+    traceless = True
+    past_tense = "was killed again and again"
     fault: Literal["crash_loop"] = "crash_loop"
-    proof: ClassVar[str] = (
-        "the broker is down by SIGKILL, and its log showed each start before the next kill"
-    )
+    proof = "the broker is down by SIGKILL, and its log showed each start before the next kill"
     times: int = Field(default=3, ge=2, le=20, description="how often it is killed")
     after: Literal["loaded", "serving"] = Field(
         default="loaded",
@@ -172,11 +170,11 @@ class CrashLoop(Ended):
 class Restart(Ended):
     """Stop brokers with SIGTERM; heal starts them again."""
 
-    explained: ClassVar[bool] = True
-    traceless: ClassVar[bool] = True
-    past_tense: ClassVar[str] = "was restarted"
+    explained = True
+    traceless = True
+    past_tense = "was restarted"
     fault: Literal["restart"] = "restart"
-    proof: ClassVar[str] = "the process ended by itself after SIGTERM"
+    proof = "the process ended by itself after SIGTERM"
     effects: ClassVar[Effects] = (Ends(clean=True),)
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
@@ -201,11 +199,11 @@ class Restart(Ended):
 class RollingRestart(Ended):
     """Stop and start the targets, one after the other."""
 
-    explained: ClassVar[bool] = True
-    traceless: ClassVar[bool] = True
-    past_tense: ClassVar[str] = "was restarted"
+    explained = True
+    traceless = True
+    past_tense = "was restarted"
     fault: Literal["rolling_restart"] = "rolling_restart"
-    proof: ClassVar[str] = "the exit status of each process, and that each runs again"
+    proof = "the exit status of each process, and that each runs again"
     stop: Literal["clean", "hard"] = Field(
         default="clean", description="clean: SIGTERM, a controlled shutdown; hard: SIGKILL"
     )
@@ -254,13 +252,13 @@ class RollingRestart(Ended):
 class Pause(Fault):
     """Freeze brokers; heal thaws them."""
 
-    requires: ClassVar[InterfaceNames] = ("metadata", "processes", "freezer")
-    occupies: ClassVar[str] = "process"
-    explained: ClassVar[bool] = True
-    traceless: ClassVar[bool] = True
-    past_tense: ClassVar[str] = "was paused"
+    requires = ("metadata", "processes", "freezer")
+    occupies = "process"
+    explained = True
+    traceless = True
+    past_tense = "was paused"
     fault: Literal["pause"] = "pause"
-    proof: ClassVar[str] = "the engine reports the broker frozen, and it does not answer a client"
+    proof = "the engine reports the broker frozen, and it does not answer a client"
     effects: ClassVar[Effects] = (Stalls(),)
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:

@@ -257,7 +257,7 @@ class _Ordered:
     def _of_partition(self, condition: Condition) -> model.Condition:
         assigned = self._partition.assigned
         match condition:
-            case IsrIs(op=op, size=size):
+            case IsrIs(op=op, number=size):
                 return model.IsrSize(op=op, size=size)
             case LeaderChanges():
                 return model.LeaderChanged()

@@ -235,7 +235,7 @@ def _possible_size(scenario: Scenario, condition: kinds.IsrIs) -> bool:
     most = topic.replication_factor if topic else scenario.cluster.brokers
     # Replicas can be added while the run goes on.
     most = max(most, scenario.cluster.brokers if scenario.cluster.attach is None else most)
-    return any(compares(size, condition.op, condition.size) for size in range(most + 1))
+    return any(compares(size, condition.op, condition.number) for size in range(most + 1))
 
 
 def _broker_problems(scenario: Scenario, path: YamlPath, broker: int) -> Iterator[Problem]:
