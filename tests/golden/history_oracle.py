@@ -1,6 +1,7 @@
-"""A second implementation of a history's anomalies in plain Python: slow, and easy to check.
+"""The anomalies of histories that Jepsen's definitions lack, in plain Python: slow, easy to check.
 
-Written from `docs/reference/anomalies.md`; shares no code with the product.
+Written from `docs/reference/anomalies.md`; shares no code with the product. `jepsen_definitions`
+has the others, and cycles and own reads without their evidence.
 """
 
 from __future__ import annotations
@@ -10,19 +11,29 @@ from collections import defaultdict
 from itertools import pairwise
 from typing import Any
 
+from golden import jepsen_definitions
+
 Case = dict[str, Any]
 Found = dict[str, list[Any]]
 
 
 def anomalies(case: Case, *, ww_deps: bool = True) -> Found:
-    """Return the evidence of every anomaly that occurs, as in `docs/reference/anomalies.md`."""
+    """Return the evidence of these anomalies, as in `docs/reference/anomalies.md`."""
     history = _History(case["ops"])
     found: Found = defaultdict(list)
-    _offsets(history, found)
-    _lost(history, found)
-    _visibility(history, found)
-    _within(history, found)
-    _across(history, found)
+    for number, op in enumerate(history.ops):
+        own = {(key, value) for key, _, value in _writes(op)}
+        first = {(key, value): offset for key, offset, value in reversed(_reads(op))}
+        for (key, value), offset in first.items():
+            if (key, value) not in history.writer:
+                found["phantom"].append([key, value, number, offset])
+            if (key, value) in own:
+                found["precommitted-read"].append([key, value, number])
+    for key, value, *_ in jepsen_definitions.anomalies(case).get("lost-write", ()):
+        writer = history.writer[key, value]
+        read = [[k, v] for k, _, v in _writes(history.ops[writer]) if (k, v) in history.read_ok]
+        if read:
+            found["torn-transaction"].append([writer, [key, value], read[0]])
     for name, ops, steps in _cycles(_edges(history, ww_deps=ww_deps)):
         found[name].append([ops, steps])
     return dict(found)
@@ -81,8 +92,10 @@ class _History:
             for key, offset, value in seen:
                 if offset is not None:
                     self.log[key][offset].add(value)
-        self.dense = {key: [log[offset] for offset in sorted(log)] for key, log in self.log.items()}
-        self.order = {key: [min(v, key=_text) for v in log] for key, log in self.dense.items()}
+        self.order = {
+            key: [min(log[offset], key=_text) for offset in sorted(log)]
+            for key, log in self.log.items()
+        }
 
     def committed(self, number) -> bool:
         op = self.ops[number]
@@ -90,77 +103,10 @@ class _History:
             return any((key, value) in self.read_ok for key, _, value in _writes(op))
         return op["type"] == "ok"
 
-    def indexes(self, key, value) -> list[int]:
-        """Return the value's indexes in the log without gaps."""
-        return [i for i, values in enumerate(self.dense.get(key, [])) if value in values]
-
     def at(self, key, value):
         """Return the value's last index in the order."""
         indexes = [i for i, chosen in enumerate(self.order.get(key, [])) if chosen == value]
         return indexes[-1] if indexes else None
-
-    def delta(self, key, value, following) -> int:
-        before, after = self.at(key, value), self.at(key, following)
-        return 1 if before is None or after is None else after - before
-
-    def skipped(self, key, value, following):
-        return self.order[key][self.at(key, value) + 1 : self.at(key, following)]
-
-
-def _offsets(history, found):
-    for key, log in history.log.items():
-        for index, offset in enumerate(sorted(log)):
-            if len(log[offset]) > 1:
-                values = sorted(log[offset], key=lambda v: (isinstance(v, str), v))
-                found["inconsistent-offsets"].append([key, offset, index, values])
-        for value in {value for values in log.values() for value in values}:
-            offsets = sorted(offset for offset, values in log.items() if value in values)
-            if len(offsets) > 1:
-                found["duplicate"].append([key, value, len(offsets), offsets])
-
-
-def _lost(history, found):
-    for (key, value), writer in history.writer.items():
-        if (key, value) in history.read_ok:
-            continue
-        if history.ops[writer]["type"] == "ok":
-            _add_unseen(found, key, value)
-        reached = [history.indexes(k, v)[:1] for k, v in history.read_ok if k == key]
-        bound = max((index for first in reached for index in first), default=-1)
-        indexes = history.indexes(key, value)
-        if indexes and indexes[-1] <= bound and history.committed(writer):
-            found["lost-write"].append([key, value, indexes[0], bound])
-            readable = [
-                [k, v] for k, _, v in _writes(history.ops[writer]) if (k, v) in history.read_ok
-            ]
-            if readable:
-                found["torn-transaction"].append([writer, [key, value], readable[0]])
-
-
-def _add_unseen(found, key, value):
-    for entry in found["unseen"]:
-        if entry[0] == key:
-            values = sorted([*entry[2], value], key=lambda v: (isinstance(v, str), v))
-            entry[1:] = [len(values), values]
-            return
-    found["unseen"].append([key, 1, [value]])
-
-
-def _visibility(history, found):
-    for number, op in enumerate(history.ops):
-        own = {(key, value) for key, _, value in _writes(op)}
-        seen = set()
-        for key, offset, value in _reads(op):
-            if (key, value) in seen:
-                continue
-            seen.add((key, value))
-            writer = history.writer.get((key, value))
-            if writer is None:
-                found["phantom"].append([key, value, number, offset])
-            elif history.ops[writer]["type"] == "fail" and op["type"] == "ok":
-                found["G1a"].append([key, value, writer, number])
-            if (key, value) in own:
-                found["precommitted-read"].append([key, value, number])
 
 
 def _by_key(records):
@@ -168,55 +114,6 @@ def _by_key(records):
     for key, _, value in records:
         values[key].append(value)
     return values
-
-
-def _rebalanced(op):
-    return {key for event in op.get("rebalance-log", []) for key in event["keys"]}
-
-
-def _within(history, found):
-    for op in history.ops:
-        for word, records in (("poll", _reads(op)), ("send", _writes(op))):
-            for key, values in _by_key(records).items():
-                if word == "poll" and key in _rebalanced(op):
-                    continue
-                for value, following in pairwise(values):
-                    delta = history.delta(key, value, following)
-                    jump = [key, [value, following], delta]
-                    if delta > 1:
-                        jump.append(history.skipped(key, value, following))
-                        found[f"int-{word}-skip"].append(jump)
-                    elif delta < 1:
-                        found[f"int-nonmonotonic-{word}"].append(jump)
-
-
-def _across(history, found):  # noqa: PLR0912  one branch a rule
-    for process in {op["proc"] for op in history.ops}:
-        polled, sent = {}, {}
-        for op in history.ops:
-            if op["proc"] != process:
-                continue
-            if op["f"] == "crash":
-                polled, sent = {}, {}
-            if op["f"] in ("assign", "subscribe") and op["type"] != "fail":
-                polled = {key: value for key, value in polled.items() if key in op["keys"]}
-                sent = {key: value for key, value in sent.items() if key in op["keys"]}
-            for key, values in _by_key(_reads(op)).items():
-                if key in polled:
-                    delta = history.delta(key, polled[key], values[0])
-                    if delta > 1:
-                        skipped = history.skipped(key, polled[key], values[0])
-                        found["poll-skip"].append([key, delta, skipped])
-                    if delta < 1:
-                        found["nonmonotonic-poll"].append([key, [polled[key], values[0]], delta])
-                if op["type"] == "ok":
-                    polled[key] = values[-1]
-            for key, values in _by_key(_writes(op)).items():
-                if op["type"] == "fail":
-                    continue
-                if key in sent and (delta := history.delta(key, sent[key], values[0])) < 1:
-                    found["nonmonotonic-send"].append([key, [sent[key], values[0]], delta])
-                sent[key] = values[-1]
 
 
 def _edges(history, *, ww_deps):
@@ -265,6 +162,9 @@ _KINDS = (
     ("G0-process", "process", {"ww", "process"}, ("G0",)),
     ("G1c-process", "process", {"ww", "wr", "process"}, ("G0", "G1c", "G0-process")),
 )
+
+
+KINDS = ("phantom", "precommitted-read", "torn-transaction", *(name for name, *_ in _KINDS))
 
 
 def _cycles(edges):

@@ -1,16 +1,7 @@
 """Acked sends without an intact record: `lost`, or `unseen` if the log was not read far enough.
 
-Removed: Kafka also deletes records on purpose. Retention deletes the oldest, compaction all but the
-newest record of each key. Sends that they may have removed are neither lost nor unseen:
-
-    orders is compacted; of key 3 sequences 3, 13 and 23 were acked, at offsets 30, 130 and 230
-    orders-0 holds, of key 3: sequence 23 at offset 230
-    sequences 3 and 13   removed: the log has a later record of their key
-    without a record of key 3 after offset 130, sequences 13 and 23 would be lost
-
-Lost: the delivery report said success, the partition has no intact record with the send's name,
-and it was read far enough to know. Names count, not offsets: markers and control records leave gaps
-in offsets, and truncated offsets are often written again.
+`docs/reference/anomalies.md` defines both. Names count, not offsets: markers and control records
+leave gaps in offsets, and truncated offsets are often written again.
 
     producer 1 sequence 6   acked at orders-0 offset 6
     producer 1 sequence 7   acked at orders-0 offset 7      <- lost: offset 7 holds sequence 9
@@ -18,10 +9,7 @@ in offsets, and truncated offsets are often written again.
     producer 1 sequence 9   acked at orders-0 offset 7
     orders-0 holds, at 6 and 7: sequence 6, sequence 9; complete up to 8
 
-Not lost: failed and unknown sends, removed ones (`removed`), corrupt ones (`corrupt`), and unseen
-ones. A send whose record is in another partition is lost, and the record is a `phantom`.
-
-Unseen: acked, and the log was not read far enough to decide. The run is then inconclusive.
+A send whose record is in another partition is lost, and the record is a `phantom`.
 
     producer 1 sequence 6   acked at orders-0 offset 6      lost: reading got past offset 6
     producer 1 sequence 7   acked at orders-0 offset 7      in the log
@@ -31,6 +19,14 @@ Unseen: acked, and the log was not read far enough to decide. The run is then in
 
 Also unseen: an absent send without an acked offset, if retention moved the begin of the log; and a
 send of an application whose record cannot be identified (`tables.UNDECIDABLE`).
+
+Removed: Kafka deletes records on purpose, too. Sends that retention or compaction may have removed
+are neither lost nor unseen:
+
+    orders is compacted; of key 3 sequences 3, 13 and 23 were acked, at offsets 30, 130 and 230
+    orders-0 holds, of key 3: sequence 23 at offset 230
+    sequences 3 and 13   removed: the log has a later record of their key
+    without a record of key 3 after offset 130, sequences 13 and 23 would be lost
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Records at wrong offsets: in the log twice, in another order than sent, or not where acked.
 
-Duplicated: a partition has more than one record of a send. One row for each surplus copy, whatever
-the outcome of the send. The usual cause is a retry after a first try that was written.
+`docs/reference/anomalies.md` defines them. The usual cause of a duplicate is a retry after a first
+try that was written.
 
     producer 1 sequence 7   acked at orders-0 offset 9
     orders-0 offset 7       sequence 7
@@ -9,9 +9,8 @@ the outcome of the send. The usual cause is a retry after a first try that was w
     orders-0 offset 9       sequence 7                      <- duplicated: copy 2 of 2
     orders-1 offset 3       sequence 7                      no duplicate: a phantom there
 
-Reordered: a record is behind one that its producer sent later to the same partition. Only the first
-copy counts, so that a late duplicate is not also reordered, and only acked and unknown sends:
-a phantom has no place in the order.
+Of reordered records only the first copy counts, so that a late duplicate is not also reordered, and
+only acked and unknown sends: a phantom has no place in the order.
 
     orders-0 offset 5       producer 1 sequence 5
     orders-0 offset 6       producer 1 sequence 7
@@ -19,7 +18,8 @@ a phantom has no place in the order.
     orders-0 offset 8       producer 2 sequence 1           another producer: no order between
     orders-0 offset 9       producer 1 sequence 5           a duplicate, not reordered
 
-Inconsistent: ledger and log disagree about an offset. Jepsen's `inconsistent-offsets`.
+Inconsistent is Jepsen's `inconsistent-offsets`. If another send was acked at the same offset, the
+send may also be lost: its record was removed, and its offset assigned again.
 
     producer 1 sequence 7   acked at orders-0 offset 7      <- inconsistent: it stands at offset 6
     producer 1 sequence 8   acked at orders-0 offset 8      <- inconsistent: 2/0 was, too
@@ -27,13 +27,8 @@ Inconsistent: ledger and log disagree about an offset. Jepsen's `inconsistent-of
     producer 2 sequence 1   acked at orders-0 offset 9      nothing there: lost, not inconsistent
     orders-0 holds, at 6 to 8: 1/7, 2/5, 2/0; complete up to 10
 
-One row for each send without an intact record at its acked offset, if its record is at another
-offset of the partition, or if another send was acked at the same offset. In the second case the
-send may also be lost: its record was removed, and its offset assigned again.
-
-Not inconsistent: a send whose record is at its offset, even with further copies (`duplicated`) or
-damaged (`corrupt`); and a send whose offset was removed by retention or not read, unless another
-send was acked there.
+Not inconsistent: a send whose record is at its offset, even with further copies or damaged; and a
+send whose offset was removed by retention or not read, unless another send was acked there.
 """
 
 from __future__ import annotations

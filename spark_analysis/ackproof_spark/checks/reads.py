@@ -1,34 +1,21 @@
 """Records that consumers read, and did not process once, or that are gone.
 
-Unprocessed: a record of the final log that a group did not process, although it consumed up to the
-end. A group has to process a partition from the offset of its first poll on, and one that a fault
-added from offset 0: a group that begins at the latest offset skips its first records (KAFKA-12261).
+`docs/reference/anomalies.md` defines them. A group has to process a partition from the offset of
+its first poll on, and one that a fault added from offset 0: a group that begins at the latest
+offset skips its first records (KAFKA-12261).
 
     orders-0 holds sequences 6, 7, 8
     consumer 0   reads 6, 7, 8, commits offset 9, processes 6, dies
     consumer 1   continues from offset 9                        <- 7 and 8: unprocessed
 
-Reprocessed: a group processed the same record, at the same offset, more than once.
-
     consumer 0   reads 6, 7, 8, processes 6, dies
     consumer 1   continues from offset 6, processes 6, 7, 8     <- 6: reprocessed
-
-Read then gone: a consumer or the probe read a record that the final log lacks.
-
-The outcome of the send does not matter: a record that was read once must stay readable.
 
     consumer 0              read 1/6, 1/7, 1/8 at orders-0 offsets 6, 7, 8
     producer 1 sequence 7   unknown
     orders-0 holds, at 6 and 7: 1/6, 1/9; complete up to 9
     producer 1 sequence 8   aborted: orders-0 is read with read_committed
                                                             <- read-then-gone: 1/7, 1/8
-
-One row for each record, at the offset at which it was first read. It is gone if its partition has
-no intact record of its name. It is not gone if it is corrupt (`corrupt`), if retention removed it,
-if its topic was created again after the read, or if the final log was not read that far. The probe
-reads with read_uncommitted, so its reads of a transaction count only if the send was acked.
-
-Misplaced read: the same, but the record is at other offsets of its partition only.
 
     consumer 0              read 1/7 at orders-0 offset 7
     orders-0 holds, at 7 and 8: 1/9, 1/7                <- misplaced-read: 1/7

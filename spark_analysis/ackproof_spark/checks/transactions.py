@@ -1,16 +1,10 @@
-"""Anomalies of transactions.
-
-Aborted read: a readable record whose transaction was certainly not committed.
+"""Anomalies of transactions; `docs/reference/anomalies.md` defines them.
 
     producer 1 sequence 7   aborted
     orders-0 offset 7       producer 1 sequence 7           <- aborted-read: in the final log
     consumer 0              read producer 1 sequence 7      <- aborted-read
 
-The final log of a run with transactions is read with `read_committed`. An aborted send that is
-absent from it is not lost. Consumers with `read_uncommitted` may read such records; the check
-reports them, too, with the isolation level.
-
-Zombie commit: a producer committed records after its successor had begun.
+An aborted send that the final log lacks is not lost.
 
     producer 0   transaction 3 open, sequences 300 to 399
     producer 1   begins, to take over from producer 0
@@ -18,14 +12,11 @@ Zombie commit: a producer committed records after its successor had begun.
 
 If both have the same transactional.id, the coordinator fences the first (KIP-98).
 
-Hanging transaction: a log has an open transaction that no client or coordinator will end.
-
     coordinator   transaction of producer id 7 aborted, the marker written to orders-0 at offset 11
     broker        a late record of that transaction arrives, and is appended at offset 12
     orders-0      last stable offset 12, high watermark 40     <- hanging-transaction, at 12
 
-Consumers with read_committed cannot read past the last stable offset (KIP-664). Brokers from 3.6 on
-refuse the late record (KIP-890).
+Brokers from 3.6 on refuse the late record (KIP-890).
 """
 
 from __future__ import annotations

@@ -1,24 +1,8 @@
 """The entry points: check micro-operations as DataFrames, or history files.
 
-The evidence of an anomaly is a tuple of columns of `tables.ANOMALIES`:
-
-| anomaly | tuple |
-|---|---|
-| inconsistent-offsets | key, offset, index, values |
-| duplicate | key, value, number of offsets, offsets |
-| lost-write | key, value, index, max-read index |
-| unseen | key, number of values, values |
-| G1a | key, value, writer op, reader op |
-| precommitted-read | key, value, op |
-| int-poll-skip, int-send-skip | key, [value, next value], delta, values skipped |
-| int-nonmonotonic-poll, int-nonmonotonic-send | key, [value, next value], delta |
-| poll-skip | key, delta, values skipped |
-| nonmonotonic-poll, nonmonotonic-send | key, [value, next value], delta |
-| G0, G1c, G-single … | ops, the first one again at the end; steps: [relation, key, values] |
-| phantom | key, value, op, offset |
-| torn-transaction | op, [key, value] missing, [key, value] readable |
-
-An op is its position in the history, from 0; an index counts a key's offsets without gaps.
+`docs/reference/anomalies.md` defines each anomaly and its evidence, a tuple of columns of
+`tables.ANOMALIES`. An op is its position in the history, from 0; an index counts a key's offsets
+without gaps.
 """
 
 from __future__ import annotations

@@ -1,11 +1,6 @@
 """The anomalies that a configuration allows, with the reasons, and the verdict on a history.
 
-All other anomalies are forbidden. Differences from Jepsen's checker:
-
-- The default of `sub_via` is `assign`; Jepsen's command line uses `subscribe`.
-- `unseen` makes a history inconclusive, because lost and late look the same; in Jepsen it fails.
-- Jepsen's checker ignores acks, idempotence and the isolation level: it forbids the anomalies that
-  these allow.
+All other anomalies are forbidden.
 """
 
 from __future__ import annotations

@@ -3,21 +3,8 @@
     op 0   ok    txn   x: sends a at 0    y: sends b at 1
     op 1   ok    txn   x: sends c at 1    y: sends d at 0       <- G0: 0 -ww-> 1 -ww-> 0
 
-| name | a cycle of | with at least one |
-|---|---|---|
-| `G0` | ww | ww |
-| `G1c` | ww, wr | wr |
-| `G1c-wr` | wr | wr |
-| `G-single` | ww, wr, exactly one rw | rw |
-| `G2-item` | ww, wr, rw, where none of the above explains it | rw, so two of them |
-| `G0-process` | ww, process, where no `G0` explains it | process |
-| `G1c-process` | ww, wr, process, where none of `G0`, `G1c`, `G0-process` explains it | process |
-
-The check searches each strongly connected component of the graph of a kind's relations, and reports
-its shortest cycle, once. "Where no … explains it" means: the component has no such cycle. The cycle
-begins with the relation in the last column; of several cycles, the least by operations is shown.
-
-The relations, where the log of x is a b c; op 0 sends a, op 1 sends b, op 2 sends c, op 3 polls a:
+`docs/reference/anomalies.md` defines the kinds of cycles, and the relations. The log of x is a b c;
+op 0 sends a, op 1 sends b, op 2 sends c, op 3 polls a:
 
     ww   op 0 -> op 1 -> op 2   from the sender of a value to the sender of the key's next value
     wr   op 0 -> op 3           from the sender of a value to each operation that polled it
@@ -25,10 +12,7 @@ The relations, where the log of x is a b c; op 0 sends a, op 1 sends b, op 2 sen
     process                     from an `ok` operation of a process to its next `ok` one
 
 For ww, wr and rw, failed operations count, too: a record that can be read was sent. No operation
-depends on itself. An rw edge starts at the highest value of a key that an operation polled. There
-is no rw edge if the offset of one of its polls is unknown, and none to an operation of which it
-polled a value of that key: a poll may end in the middle of a transaction. Real-time edges need the
-begin of operations, which a history of completions lacks.
+depends on itself.
 """
 
 from __future__ import annotations

@@ -1,33 +1,20 @@
-"""Records that are not sent or polled in the order of the log.
+"""Records that are not sent or polled in the order of the log (`docs/reference/anomalies.md`).
 
-Within an operation: its records of a key do not follow each other in the log. The log of x is
-a b c:
+Within an operation; the log of x is a b c:
 
     op 0   ok    poll  x: a, c          <- int-poll-skip: past b
     op 1   ok    poll  x: b, b          <- int-nonmonotonic-poll: b again
     op 2   ok    send  x: a, c          <- int-send-skip: another process's b lies between
     op 3   ok    send  x: c, a          <- int-nonmonotonic-send: sent in this order
 
-Delta is the distance in the log of two consecutive records of a key that an operation polls (or
-sends). Above 1 it is a skip, below 1 nonmonotonic. Pairs with an unknown offset are not judged, nor
-polls of a key that was rebalanced during the operation. Operations of every outcome count.
-
-Between operations of a process: an operation does not start where the one before ended. The log of
-x is a b c d:
+Between operations of a process; the log of x is a b c d:
 
     op 0   ok    poll  x: a, b
     op 1   fail  poll  x: c             correct, but aborted: the next poll must begin at c again
     op 2   ok    poll  x: d             <- poll-skip: past c
     op 3   ok    poll  x: c             <- nonmonotonic-poll: before d
 
-The first record that an operation polls of a key is compared with the last record of the latest
-`ok` operation before it: a distance above 1 is a `poll-skip`, below 1 a `nonmonotonic-poll`. `info`
-and `fail` polls are compared, too, but the next poll does not continue from them, because the
-consumer must rewind. For sends of `ok` and `info` operations, a distance below 1 is a
-`nonmonotonic-send`. Pairs with an unknown offset are not judged.
-
-An `ok` or `info` assign or subscribe forgets every key that it does not list; a crash forgets all
-keys, because the clients are new.
+Pairs with an unknown offset are not judged.
 """
 
 from __future__ import annotations

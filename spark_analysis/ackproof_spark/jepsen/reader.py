@@ -1,23 +1,8 @@
-"""Reads histories, one JSON file each: the completed operations, in the order of completion.
+"""Reads histories, one file each: the completed operations, in the order of completion.
 
-::
-
-    {"ops": [
-      {"proc": 0, "type": "ok", "f": "send", "time": 3,
-       "mops": [{"send": {"key": "x", "offset": 0, "value": "a"}}]},
-      {"proc": 1, "type": "info", "f": "txn",
-       "mops": [{"poll": {"x": [[0, "a"], [1, "b"]]}}, {"send": {…}}]},
-      {"proc": 1, "type": "ok", "f": "assign", "keys": ["x", "y"]}
-     ],
-     "configuration": {"sub-via": "assign", "isolation-level": "read_committed"}}
-
-A key is a partition. Keys and values are text or whole numbers; a value is sent to a key at most
-once. An unknown offset is null. Optional are `time` in any unit, `rebalance-log` of an operation
-that polls (`[{"keys": ["x"]}, …]`), and `configuration`, with the settings of
-`configuration.Configuration` except `ww_deps`. Other fields are ignored.
-
-A file whose name ends in `.edn` is the `history.edn` of Jepsen's Kafka workload (`history_edn`).
-Its operations are numbered by their `:index`.
+`docs/reference/anomalies.md` has the JSON format. A file whose name ends in `.edn` is the
+`history.edn` of Jepsen's Kafka workload (`history_edn`). Its operations are numbered by their
+`:index`.
 """
 
 from __future__ import annotations

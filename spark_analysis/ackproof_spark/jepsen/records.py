@@ -1,45 +1,21 @@
 """Anomalies of single records: their offsets, lost and unseen writes, forbidden reads.
 
-Two values at one offset, one value at two offsets.
+`docs/reference/anomalies.md` defines them.
 
     op 0   ok    send  x: a at 0
     op 1   ok    send  x: b at 0        <- inconsistent-offsets: a and b at offset 0
     op 2   ok    poll  x: b at 3        <- duplicate: b at offsets 0 and 3
 
-`inconsistent-offsets`: an offset of a key's log has two values or more.
-`duplicate`: a value is at two offsets or more. Reading the same offset again is no duplicate.
-
-Conflicts with `info` sends without a read value do not count, because they may not have happened.
-
-Lost writes: readers got past a committed record, and no reader returned it.
-
     op 0   ok    send  x: a at 0
     op 1   ok    send  x: b at 1, y: c at 0
     op 2   ok    poll  x: d at 2, y: c at 0     <- lost-write: a and b; torn-transaction: op 1
 
-`lost-write`: the bound of a key is the highest index of a value that an `ok` poll returned. Each
-value counts at its first offset; values of unknown offset do not count. A value whose last offset
-is at or before the bound must have been read. It is lost if no `ok` poll returned it and its
-operation certainly committed: it is `ok`, or `info` with a value that was read.
-
-`torn-transaction`: another record of the lost write's operation was read, so the transaction is
-visible in part.
-
-Unseen: sent by an `ok` operation, and never returned by an `ok` poll. It is certainly lost only if
-readers got past it (`lost-write`).
-
     op 0   ok    send  x: a at 0, b at 1
     op 1   ok    poll  x: a at 0        <- unseen in the end: b, which may be lost or late
 
-Records that a poll must not return: aborted, uncommitted, and never sent ones.
-
     op 0   fail  send  x: a
     op 1   ok    txn   x: sends b at 1, polls a at 0 and b at 1, c at 2
-
-`G1a`: an `ok` poll returns a value that a `fail` operation sent: a, an aborted read.
-`precommitted-read`: an operation polls a value that it sends: b, before it can have committed.
-`phantom`: a poll of any outcome returns a value that no operation sent: c. Jepsen's checker stops
-with an error.
+                       <- G1a: a; precommitted-read: b; phantom: c, which no operation sent
 """
 
 from __future__ import annotations
