@@ -12,5 +12,5 @@ librdkafka and of the Java client.
 from ackproof_model.consumer_groups.bounds import CommitMode as CommitMode
 from ackproof_model.consumer_groups.bounds import OffsetBudgets as OffsetBudgets
 from ackproof_model.consumer_groups.bounds import OffsetModel as OffsetModel
-from ackproof_model.consumer_groups.search import ANOMALIES as ANOMALIES
-from ackproof_model.consumer_groups.search import search as search
+from ackproof_model.consumer_groups.members import ANOMALIES as ANOMALIES
+from ackproof_model.consumer_groups.members import search as search

@@ -65,25 +65,6 @@ class Replay:
         return dict(sorted(Counter(self.steps).items()))
 
 
-#: Every kind of step that the rules know.
-KINDS = (
-    "ack by all in sync",
-    "ack by the leader alone",
-    "elected, or the ISR changed",
-    "fetcher begins",
-    "fetcher begins after a late append of the one before",
-    "follows",
-    "follows nobody",
-    "leads",
-    "leads again after a restart",
-    "log in the end",
-    "log loaded",
-    "log loaded, shorter after a power loss",
-    "shrinks the ISR",
-    "truncates by epoch",
-)
-
-
 def replay(trace: Trace, rules: ReplicationRules) -> Replay:
     """Explain a whole trace, or its longest explainable beginning."""
     run = _Run(trace, rules)

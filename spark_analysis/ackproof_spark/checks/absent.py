@@ -32,8 +32,8 @@ are neither lost nor unseen:
 from __future__ import annotations
 
 from ackproof_spark.anomaly import Anomaly
-from ackproof_spark.checks import corrupt
 from ackproof_spark.checks.anomaly_rows import as_anomalies, content_at, records_at, text
+from ackproof_spark.checks.unexpected import identified
 from ackproof_spark.reading.run_tables import NAME, PLACE, RunTables, cached_for_run
 from ackproof_spark.spark.functions import DataFrame, F
 from ackproof_spark.tables import RecordState
@@ -74,7 +74,7 @@ def _explained(tables: RunTables) -> DataFrame:
         reasons = tables.undecidable.select(*NAME, F.col("reason").alias("why_not"))
         sends = sends.join(reasons, NAME, "left")
     return (
-        sends.join(corrupt.identified(tables).select(*NAME), NAME, "left_anti")
+        sends.join(identified(tables).select(*NAME), NAME, "left_anti")
         .join(read_ranges(tables), ["topic", "partition"], "left")
         .withColumn(
             "removed", F.coalesce(gone, F.lit(False)) | F.coalesce(superseded, F.lit(False))

@@ -11,12 +11,11 @@ from typing import Any
 from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks import (
     absent,
-    corrupt,
     offsets,
-    phantom,
     poll_order,
     reads,
     transactions,
+    unexpected,
 )
 from ackproof_spark.matching.offset_pass import unmatched
 from ackproof_spark.matching.row_groups import Sizing, TakeGeneralPath
@@ -40,8 +39,8 @@ CHECKS = {
     Anomaly.DUPLICATED: offsets.duplicated,
     Anomaly.REORDERED: offsets.reordered,
     Anomaly.INCONSISTENT: offsets.inconsistent,
-    Anomaly.PHANTOM: phantom.find,
-    Anomaly.CORRUPT: corrupt.find,
+    Anomaly.PHANTOM: unexpected.phantom,
+    Anomaly.CORRUPT: unexpected.corrupt,
     Anomaly.UNSEEN: absent.unseen,
     Anomaly.ABORTED_READ: transactions.aborted_reads,
 }

@@ -34,9 +34,9 @@ send whose offset was removed by retention or not read, unless another send was 
 from __future__ import annotations
 
 from ackproof_spark.anomaly import Anomaly
-from ackproof_spark.checks import corrupt
 from ackproof_spark.checks.absent import read_ranges
 from ackproof_spark.checks.anomaly_rows import as_anomalies, text
+from ackproof_spark.checks.unexpected import identified
 from ackproof_spark.reading.run_tables import NAME, PLACE, RunTables, cached_for_run
 from ackproof_spark.spark.functions import DataFrame, F, Window
 from ackproof_spark.tables import Outcome, RecordState
@@ -119,7 +119,7 @@ def _candidates(tables: RunTables) -> DataFrame:
     ).withColumn("offset", F.col("acked_offset"))
     there = tables.final_log.where(F.col("state") == RecordState.INTACT).select(*NAME, "offset")
     return astray.join(there, [*NAME, "offset"], "left_anti").join(
-        corrupt.identified(tables).select(*NAME), NAME, "left_anti"
+        identified(tables).select(*NAME), NAME, "left_anti"
     )
 
 

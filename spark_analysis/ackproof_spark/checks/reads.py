@@ -28,9 +28,9 @@ from functools import reduce
 from operator import and_
 
 from ackproof_spark.anomaly import Anomaly
-from ackproof_spark.checks import corrupt
 from ackproof_spark.checks.absent import read_ranges
 from ackproof_spark.checks.anomaly_rows import as_anomalies, content_at, records_at, text
+from ackproof_spark.checks.unexpected import identified
 from ackproof_spark.reading.run_tables import NAME, PARTITION, PLACE, RunTables, StoredRun
 from ackproof_spark.spark.functions import DataFrame, F, Window
 from ackproof_spark.tables import Outcome, RecordState
@@ -124,7 +124,7 @@ def changed(tables: RunTables, run: StoredRun) -> DataFrame:
     )
     found = tables.keep(astray.join(now, NAME, "left"))
     absent = found.where(F.col("now").isNull()).join(
-        corrupt.identified(tables).select(*NAME), NAME, "left_anti"
+        identified(tables).select(*NAME), NAME, "left_anti"
     )
     gone = tables.keep(_promised(tables, run, absent))
     moved = found.where(F.col("now").isNotNull()).join(_sends(tables), NAME, "left")
@@ -181,7 +181,7 @@ def _promised(tables: RunTables, run: StoredRun, gone: DataFrame) -> DataFrame:
 def _astray(tables: RunTables, run: StoredRun) -> DataFrame:
     """Return the reads whose record certainly is not at its offset, without a legal reason."""
     intact = tables.final_log.where(F.col("state") == RecordState.INTACT).select(*_RECORD)
-    stands_for = corrupt.identified(tables)
+    stands_for = identified(tables)
     damaged = tables.damaged.where(F.col("state") == RecordState.CORRUPT).select(*PLACE)
     unidentified = damaged.join(stands_for.select(*PLACE), PLACE, "left_anti")
     reached = F.col("complete") | (F.col("offset") < F.col("read_to"))

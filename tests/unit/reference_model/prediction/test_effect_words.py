@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ackproof_model import Cuts, Ends, Stalls
-from ackproof_model.prediction.effect_words import Who, action, undone
+from ackproof_model.prediction.narrative import Who, action, undone
 
 ONE, TWO = Who(text="A", several=False), Who(text="B and C", several=True)
 CLIENTS_LOST = Cuts(channels=("clients",), direction="to_peers")

@@ -1,4 +1,4 @@
-"""Corrupt: a record of the run whose bytes do not match their checksum.
+"""Records that no send explains: corrupt ones, and phantoms (`docs/reference/anomalies.md`).
 
     producer 1 sequence 7   acked at orders-0 offset 7
     producer 1 sequence 8   acked, no offset known (acks=0)
@@ -9,6 +9,15 @@
 A corrupt record stands for the send in its header, if that send was acked at this offset or has no
 acked offset. Otherwise it stands for the send acked at its offset (of several, the one with the
 lowest name). That send is corrupt, and not also lost.
+
+    producer 1 sequence 7   acked at orders-0 offset 7
+    producer 1 sequence 8   failed (MSG_SIZE_TOO_LARGE)
+    orders-0 offset 8       producer 1 sequence 8           <- phantom: yet written
+    orders-1 offset 3       producer 1 sequence 7           <- phantom: sent to orders-0
+    orders-0 offset 9       no header of ours               <- phantom: foreign
+
+A phantom has one row for each name in a partition, at its first offset, and for each foreign
+record. Records of unknown sends are no phantoms, because they may be written.
 """
 
 from __future__ import annotations
@@ -17,14 +26,14 @@ from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks.anomaly_rows import as_anomalies, text
 from ackproof_spark.reading.record_columns import number
 from ackproof_spark.reading.run_tables import PLACE, RunTables, cached_for_run
-from ackproof_spark.record import HEADER_SIZE, run_token
+from ackproof_spark.record import HEADER_SIZE, MAGIC, run_token
 from ackproof_spark.spark.functions import DataFrame, F
 from ackproof_spark.tables import Outcome, RecordState
 
 _AT_OFFSET_AND_NAMED, _NAMED, _AT_OFFSET = range(3)
 
 
-def find(tables: RunTables) -> DataFrame:
+def corrupt(tables: RunTables) -> DataFrame:
     """Return one row for each corrupt record; `found` describes its bytes."""
     records = _records(tables).join(identified(tables), PLACE, "left")
     header = F.col("header")
@@ -90,3 +99,53 @@ def _records(tables: RunTables) -> DataFrame:
     return tables.damaged.where(F.col("state") == RecordState.CORRUPT).select(
         *PLACE, "size", F.when(readable, name).alias("header")
     )
+
+
+def phantom(tables: RunTables) -> DataFrame:
+    """Return one row for each phantom; `found` says where it came from, if known."""
+    return _never_sent(tables).unionByName(_foreign(tables))
+
+
+def _never_sent(tables: RunTables) -> DataFrame:
+    # Names are unique in a run: the send failed here, or went to another partition.
+    name = ["topic", "producer", "sequence"]
+    phantoms = tables.suspects.where("phantom")
+    sends = tables.ledger.join(phantoms.select(*name), name, "left_semi").select(
+        *name,
+        F.col("partition").alias("sent_to"),
+        F.coalesce("error", F.lit("no error given")).alias("error"),
+    )
+    found = (
+        F.when(F.col("sent_to").isNull(), F.lit("never sent"))
+        .when(
+            F.col("sent_to") == F.col("partition"),
+            text("reported failed ({}) yet written", F.col("error")),
+        )
+        .otherwise(text("sent to {}-{}", F.col("topic"), F.col("sent_to")))
+    )
+    return as_anomalies(
+        phantoms.join(sends, name, "left"),
+        Anomaly.PHANTOM,
+        tables=tables,
+        offset="first_offset",
+        found=found,
+    )
+
+
+def _foreign(tables: RunTables) -> DataFrame:
+    head = F.col("head")
+    another_run = head.startswith(MAGIC.hex().upper()) & (F.col("size") >= HEADER_SIZE)
+    found = (
+        F.when(
+            another_run,
+            text(
+                "of another run: its producer {} sequence {}",
+                number(F.substring(head, 33, 16)),
+                number(F.substring(head, 49, 16)),
+            ),
+        )
+        .when(F.col("size") == 0, F.lit("foreign: an empty record"))
+        .otherwise(text("foreign: starts with {}", F.substring(head, 1, 32)))
+    )
+    foreign = tables.damaged.where(F.col("state") == RecordState.FOREIGN)
+    return as_anomalies(foreign, Anomaly.PHANTOM, tables=tables, found=found)
