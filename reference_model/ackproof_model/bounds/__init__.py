@@ -4,6 +4,5 @@
 (`ci/bounds`). `bound` looks a schedule's budget up in them.
 """
 
-from ackproof_model.bounds.answer import Bound, bound
-
-__all__ = ["Bound", "bound"]
+from ackproof_model.bounds.answer import Bound as Bound
+from ackproof_model.bounds.answer import bound as bound
