@@ -205,17 +205,18 @@ def bench_topic(
 
 
 @contextmanager
-def fresh_broker() -> Iterator[tuple[KafkaCluster, Peers]]:
+def fresh_broker(*proxied: str) -> Iterator[tuple[KafkaCluster, Peers]]:
     """Boot one broker: replication would hide the cost of the producer.
 
-    Raises the same errors as `booted`.
+    proxied: further listeners, which lead through the Kafka proxy. Raises the same errors as
+    `booted`.
     """
     client = connect()
     with booted(
-        ClusterSpec(brokers=1, heap="512m"),
+        ClusterSpec(brokers=1, heap="512m", listeners=list(proxied), proxied=list(proxied)),
         client=client,
         image=images.ensure(client=client).reference,
-        run_id=f"bench-ledger-{uuid4().hex[:8]}",
+        run_id=f"bench-{uuid4().hex[:8]}",
     ) as cluster:
         broker = cluster.nodes[1]
 

@@ -11,16 +11,11 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from uuid import uuid4
 
 from ackproof.clients.specs import ProducerSpec
-from ackproof.cluster.booted import booted
-from ackproof.containers import images
-from ackproof.containers.engine import connect
 from ackproof.errors import WorkloadError
-from ackproof.scenario.cluster import ClusterSpec
 from ackproof.scenario.topics import TopicSpec
-from benchmarks.ledger import send_all
+from benchmarks.ledger import fresh_broker, send_all
 
 _TOPIC = "link"
 _ACK_S = 30.0
@@ -54,16 +49,10 @@ def bench_link(*, records: int, size: int, pings: int, repetitions: int) -> Link
 
     Raises WorkloadError if a record is not acked, and the same errors as `booted`.
     """
-    client = connect()
     rates: dict[str, list[float]] = {"EXTERNAL": [], "LINK": []}
     latencies: dict[str, list[float]] = {"EXTERNAL": [], "LINK": []}
     with (
-        booted(
-            ClusterSpec(brokers=1, heap="512m", listeners=["LINK"], proxied=["LINK"]),
-            client=client,
-            image=images.ensure(client=client).reference,
-            run_id=f"bench-link-{uuid4().hex[:8]}",
-        ) as cluster,
+        fresh_broker("LINK") as (cluster, _),
         tempfile.TemporaryDirectory(prefix="ackproof-bench-") as scratch,
     ):
         cluster.create_topics({_TOPIC: TopicSpec(partitions=3, replication_factor=1)})
