@@ -9,8 +9,6 @@ must be.
 
 from __future__ import annotations
 
-import argparse
-import json
 import random
 import sys
 import tempfile
@@ -22,9 +20,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+import truth
 from cluster_fork import copy_disks, forked
-from confluent_kafka import Consumer, Producer
-from confluent_kafka import TopicPartition as KafkaPartition
+from confluent_kafka import Producer
+from truth import judgements, options, read_to_ends, stored
 
 from ackproof.advise.alternatives import Alternative, alternatives
 from ackproof.advise.dead_cluster import ClusterState, Settings, dead_cluster, dump_of
@@ -35,18 +34,15 @@ from ackproof.cluster.booted import KafkaCluster, booted
 from ackproof.containers import images
 from ackproof.containers.commands import run_sidecar
 from ackproof.containers.engine import connect
-from ackproof.errors import AckproofError, ClusterError
+from ackproof.errors import ClusterError
 from ackproof.scenario.cluster import CONTROLLER_ID, ClusterSpec
 from ackproof.scenario.topics import TopicSpec
 from ackproof.waiting import wait_for
-from ackproof_faults.conditions.durations import parse_duration
-from ackproof_faults.evidence import FaultError
 from ackproof_faults.interfaces.cluster import TopicPartition
 from ackproof_model.advice import Ability, Elect, Offsets, Situation, Start
 from ackproof_spark.forensics.segments import batches
 
-ROOT = Path(__file__).parents[1]
-RESULTS = ROOT / "tests" / "results" / "advise_truth.jsonl"
+RESULTS = truth.RESULTS / "advise_truth.jsonl"
 VERSIONS = ("2.6.2", "3.9.2", "4.1.2", "4.4.0")
 #: States of a cluster, each of a topic.
 _TOPICS = 40
@@ -346,29 +342,10 @@ def carried_out(
 def read(
     cluster: KafkaCluster, places: Sequence[TopicPartition]
 ) -> dict[TopicPartition, dict[int, int]]:
-    """Return the numbers of all records up to an end marker, by offset."""
-    ends = cluster.admin.write_end_markers(places) if places else {}
-    found: dict[TopicPartition, dict[int, int]] = {place: {} for place in places}
-    consumer = Consumer(
-        {
-            "bootstrap.servers": cluster.bootstrap_servers,
-            "group.id": "truth",
-            "enable.auto.commit": False,
-            "log_level": 0,
-        }
-    )
-    consumer.assign([KafkaPartition(*place, 0) for place in places])
-    left, deadline = dict(ends), time.monotonic() + 120
-    while left and time.monotonic() < deadline:
-        for one in consumer.consume(1000, timeout=1):
-            place = one.topic(), one.partition()
-            if one.error() is None and one.offset() < ends[place]:
-                found[place][one.offset()] = int(one.value())
-            elif one.error() is None:
-                left.pop(place, None)
-    consumer.close()
-    if left:
-        raise ClusterError(f"the copy cannot be read up to {left}")
+    """Return the numbers of all records by offset. Raises ClusterError if one cannot be read."""
+    found = read_to_ends(cluster, places)
+    if left := set(places) - found.keys():
+        raise ClusterError(f"the copy cannot be read: {left}")
     return found
 
 
@@ -502,48 +479,24 @@ def table(results: Iterable[Mapping[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def stored(results: Path) -> list[dict[str, Any]]:
-    lines = results.read_text(encoding="utf-8").splitlines() if results.exists() else []
-    return [json.loads(line) for line in lines]
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = options(__doc__, results=RESULTS, clusters=1000)
     parser.add_argument("--states", type=int, default=200)
-    parser.add_argument("--budget", default="720m")
-    parser.add_argument("--table", action="store_true")
-    parser.add_argument("--first", type=int, default=100, help="first seed; for several machines")
-    parser.add_argument("--clusters", type=int, default=1000, help="the most clusters to boot")
     parser.add_argument("--keep", type=Path, help="a folder for the disks of each cluster")
-    parser.add_argument("--results", type=Path, default=RESULTS)
-    options = parser.parse_args()
-    known = stored(options.results)
-    done, states = {one["seed"] for one in known}, len(known)
-    until, wrong = time.monotonic() + parse_duration(options.budget), 0
-    seeds = (seed for seed in range(options.first, options.first + 1000) if seed not in done)
-    for seed in () if options.table else [next(seeds) for _ in range(options.clusters)]:
-        if states >= options.states or time.monotonic() > until:
-            break
-        begun = time.monotonic()
-        try:
-            results = judged(seed, options.keep and options.keep / str(seed))
-        except (AckproofError, FaultError) as error:
-            print(f"{seed}: not decided: {error}", flush=True)
-            continue
+    given = parser.parse_args()
+    states, wrong = len(stored(given.results)), 0
+    found = judgements(given, lambda seed: judged(seed, given.keep and given.keep / str(seed)))
+    begun = time.monotonic()
+    while states < given.states and (one := next(found, None)):
+        seed, results = one
         states += len(results)
-        with options.results.open("a", encoding="utf-8") as file:
-            file.writelines(json.dumps(one) + "\n" for one in results)
-        of_seed = [one for result in results for one in result["alternatives"]]
-        bad = [
-            (result["topic"], one)
-            for result in results
-            for one in result["alternatives"]
-            if not one["right"]
-        ]
+        outcomes = [(result["topic"], one) for result in results for one in result["alternatives"]]
+        bad = [(topic, one) for topic, one in outcomes if not one["right"]]
         wrong += len(bad)
         took = f"{time.monotonic() - begun:.0f} s"
-        print(f"{seed}: {len(of_seed)} outcomes in {took}, wrong: {bad}", flush=True)
-    print(table(stored(options.results)))
+        print(f"{seed}: {len(outcomes)} outcomes in {took}, wrong: {bad}", flush=True)
+        begun = time.monotonic()
+    print(table(stored(given.results)))
     sys.exit(bool(wrong))
 
 

@@ -13,8 +13,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import NewTopic
+from truth import read_to_ends
 
 from ackproof.cluster.admin import KEEP_EVERYTHING, PartitionView
 from ackproof.cluster.booted import KafkaCluster
@@ -370,31 +371,11 @@ def _recovered(cluster: KafkaCluster, targets: Sequence[Target]) -> None:
 def _lost(cluster: KafkaCluster, targets: Sequence[Target]) -> dict[str, int | None]:
     """Read every topic to its end; return the number of acked records that are missing."""
     views = cluster.partitions()
-    readable = [one for one in targets if one.place in views and views[one.place].full_isr]
-    ends = cluster.admin.write_end_markers([target.place for target in readable])
-    found: dict[str, set[int]] = {target.topic: set() for target in readable}
-    consumer = Consumer(
-        {
-            "bootstrap.servers": cluster.bootstrap_servers,
-            "group.id": "truth",
-            "enable.auto.commit": False,
-            "isolation.level": "read_uncommitted",
-            "log_level": 0,
-        }
-    )
-    consumer.assign([TopicPartition(*place, 0) for place in ends])
-    left, deadline = dict(ends), time.monotonic() + 120
-    while left and time.monotonic() < deadline:
-        for one in consumer.consume(1000, timeout=1):
-            place = one.topic(), one.partition()
-            if one.error() is None and one.offset() < ends[place]:
-                found[place[0]].add(int(one.value()))
-            elif one.error() is None:
-                left.pop(place, None)
-    consumer.close()
-    for topic, _ in left:
-        del found[topic]
+    readable = [one.place for one in targets if one.place in views and views[one.place].full_isr]
+    found = read_to_ends(cluster, readable)
     return {
-        target.topic: len(target.acked - found[target.topic]) if target.topic in found else None
+        target.topic: len(target.acked.difference(found[target.place].values()))
+        if target.place in found
+        else None
         for target in targets
     }

@@ -10,15 +10,14 @@ a loss, brokers must lose some in one of three tries.
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
+import truth
 from audit_attack import SETTINGS, Target, attack
 from audit_schedules import (
     LOSES,
@@ -31,6 +30,7 @@ from audit_schedules import (
     claims_of,
     draw,
 )
+from truth import Result, store, stored
 
 from ackproof.cluster.booted import booted
 from ackproof.containers import images
@@ -40,26 +40,13 @@ from ackproof.scenario.cluster import ClusterSpec
 from ackproof_faults.conditions.durations import parse_duration
 from ackproof_faults.evidence import FaultError
 
-ROOT = Path(__file__).parents[1]
-RESULTS = ROOT / "tests" / "results" / "audit_truth.jsonl"
+RESULTS = truth.RESULTS / "audit_truth.jsonl"
 #: The schedules of each version: finding them takes longer than an attack.
 SCHEDULES = RESULTS.with_name("audit_schedules.jsonl")
 
 _TRIES = 3
 #: Fewer acked records decide nothing.
 _LEAST_ACKED = 20
-
-Result = dict[str, Any]
-
-
-def stored(file: Path = RESULTS) -> list[Result]:
-    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
-    return [json.loads(line) for line in lines]
-
-
-def _append(file: Path, line: Result) -> None:
-    with file.open("a", encoding="utf-8") as opened:
-        opened.write(json.dumps(line) + "\n")
 
 
 def main() -> int:
@@ -83,7 +70,7 @@ def main() -> int:
             _compile(options.seed, kafka, numbers)
         elif time.monotonic() < until:
             _run(options.seed, kafka, numbers, until)
-    print("\n".join(table(stored())))
+    print("\n".join(table(stored(RESULTS))))
     return 0
 
 
@@ -91,7 +78,7 @@ def _compile(seed: int, kafka: str, numbers: Sequence[int]) -> None:
     """Find the schedules of a version, and print the words that the model itself refutes."""
     for schedule in chosen(seed, numbers):
         claims = claims_of(seed, numbers, schedule)
-        _append(SCHEDULES, {"kafka": kafka, "seed": seed, **schedule.document()})
+        store(SCHEDULES, [{"kafka": kafka, "seed": seed, **schedule.document()}])
         print(f"{kafka}: {schedule}: {dict(Counter(one.word for one in claims.values()))}")
         for number, one in claims.items():
             if one.contradicted:
@@ -124,7 +111,7 @@ def _run(seed: int, kafka: str, numbers: Sequence[int], until: float) -> None:
                     "seconds": round(time.monotonic() - begun),
                     "tries": tries,
                 }
-                _append(RESULTS, line)
+                store(RESULTS, [line])
                 chosen = _next(seed, kafka, numbers, known)
 
 
@@ -136,7 +123,7 @@ def _next(
     A loss that did not happen is tried again first; then count configurations without a test, then
     words without one. A set that is survived counts twice.
     """
-    results = stored()
+    results = stored(RESULTS)
     tries = [one for result in results for one in result["tries"]]
     configurations = {one["number"] for one in tries}
     words = {(one["number"], one["word"], *one["failures"]) for one in tries}

@@ -7,21 +7,18 @@ An acked record is lost if the leader's log lacks it in the end.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
-import json
 import random
 import sys
 import tempfile
 import threading
-import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import truth
 from advise_truth import (
-    ROOT,
     SPEC,
     Drawn,
     by_acks,
@@ -31,22 +28,20 @@ from advise_truth import (
     partitions,
     send,
     settled,
-    stored,
 )
 from cluster_fork import copy_disks
+from truth import judgements, options, stored
 
 from ackproof.advise import live, rolling
 from ackproof.advise.disks import read_disks
 from ackproof.cluster.booted import KafkaCluster, booted
 from ackproof.containers import images
 from ackproof.containers.engine import connect
-from ackproof.errors import AckproofError, ClusterError
+from ackproof.errors import ClusterError
 from ackproof.waiting import wait_for
-from ackproof_faults.conditions.durations import parse_duration
-from ackproof_faults.evidence import FaultError
 from ackproof_faults.interfaces.cluster import TopicPartition
 
-RESULTS = ROOT / "tests" / "results" / "restart_truth.jsonl"
+RESULTS = truth.RESULTS / "restart_truth.jsonl"
 #: The pause between two records of a topic while a broker is restarted.
 _EVERY_S = 0.005
 #: The numbers of a restart's records begin at a multiple of this.
@@ -256,28 +251,10 @@ def table(results: Iterable[Mapping[str, Any]]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--budget", default="720m")
-    parser.add_argument("--table", action="store_true")
-    parser.add_argument("--first", type=int, default=100, help="first seed; for several machines")
-    parser.add_argument("--clusters", type=int, default=12, help="the most clusters to boot")
-    parser.add_argument("--results", type=Path, default=RESULTS)
-    options = parser.parse_args()
-    done = {one["seed"] for one in stored(options.results)}
-    until = time.monotonic() + parse_duration(options.budget)
-    seeds = (seed for seed in range(options.first, options.first + 1000) if seed not in done)
-    for seed in () if options.table else [next(seeds) for _ in range(options.clusters)]:
-        if time.monotonic() > until:
-            break
-        try:
-            lines = judged(seed)
-        except (AckproofError, FaultError) as error:
-            print(f"{seed}: not decided: {error}", flush=True)
-            continue
-        with options.results.open("a", encoding="utf-8") as file:
-            file.writelines(json.dumps(one) + "\n" for one in lines)
+    given = options(__doc__, results=RESULTS, clusters=12).parse_args()
+    for seed, lines in judgements(given, judged):
         print(f"{seed}: {len(lines)} restarts", flush=True)
-    results = stored(options.results)
+    results = stored(given.results)
     print(table(results))
     sys.exit(any(contradicts(row) for line in results for row in line["partitions"]))
 
