@@ -21,7 +21,6 @@ EXPORTS = ("ackproof.api", "ackproof.pytest_plugin", "ackproof_faults.conditions
 ALLOWED = {
     "ackproof.ledger.producer_ledger.recover": "reads a ledger that is still being written",
     "ackproof_model.transactions.search.ANOMALIES": "tests go through all of them",
-    "ackproof_model.validation.partition_replay.KINDS": "tests go through all of them",
 }
 
 #: A module and a name in it.
