@@ -240,15 +240,3 @@ def test_modules_and_files_that_a_script_names_exist(path: Path) -> None:
         assert find_spec(module.rstrip(")")), f"there is no module {module}"
     for file in re.findall(r"(?<![\w/])(?:ci|tests|scenarios)/[\w./-]*\w", script):
         assert (ROOT / file).exists(), f"there is no {file}"
-
-
-def test_the_entry_for_tests_names_every_folder_with_tests_of_brokers() -> None:
-    last = (ROOT / "ci" / "test").read_text(encoding="utf-8").splitlines()[-1]
-    folders = [ROOT / one for one in last.split()]
-    of_brokers = [
-        path
-        for path in (ROOT / "tests").rglob("*.py")
-        if "pytest.mark.cluster" in path.read_text(encoding="utf-8") and path.name != "test_ci.py"
-    ]
-    assert len(of_brokers) > 40
-    assert [one for one in of_brokers if not any(one.is_relative_to(f) for f in folders)] == []
