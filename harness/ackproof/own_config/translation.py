@@ -11,6 +11,7 @@ from ackproof.errors import ScenarioError
 from ackproof.kafka_versions import numbers
 from ackproof.own_config.configuration import Client, Given, Settings
 from ackproof.own_config.names import is_librdkafka
+from ackproof.scenario.client import NOT_IDEMPOTENT, SAFE
 from ackproof.scenario.cluster import OWNED_SETTINGS, PER_TOPIC_SETTINGS
 from ackproof.scenario.kafka_keys import ignored, known
 from ackproof.scenario.librdkafka import ALIASES, KNOWN, OWNED_PRODUCER_SETTINGS, forbidden
@@ -66,8 +67,6 @@ _RENAMED = {
 _LIBRDKAFKA_DEFAULTS = {"acks": "all", "enable.idempotence": "false"}
 _BUFFER = "buffer.memory"
 _CONNECTION = ("ssl.", "sasl.", "security.")
-#: KIP-679: acks=all and idempotence by default.
-_SAFE_DEFAULTS = (3, 0)
 #: KIP-1030: linger.ms is 5 by default.
 _LINGERING = (4, 0)
 
@@ -151,7 +150,8 @@ def _unused(key: str, name: str) -> str:
 
 def _java_defaults(settings: Mapping[str, Given], kafka: str) -> dict[str, str]:
     """Return the defaults of ProducerConfig that losses depend on."""
-    safe = numbers(kafka) >= _SAFE_DEFAULTS
+    safe = numbers(kafka) >= SAFE
+    idempotent = safe and numbers(kafka) not in NOT_IDEMPOTENT
     values = {key: given.value for key, given in settings.items()}
     acks = values.get("acks", "all" if safe else "1")
     # ProducerConfig.postProcessAndValidateIdempotenceConfigs: a conflict turns the default off.
@@ -162,6 +162,6 @@ def _java_defaults(settings: Mapping[str, Given], kafka: str) -> dict[str, str]:
     )
     return {
         "acks": acks,
-        "enable.idempotence": "true" if safe and not conflict else "false",
+        "enable.idempotence": str(idempotent and not conflict).lower(),
         "linger.ms": "5" if numbers(kafka) >= _LINGERING else "0",
     }

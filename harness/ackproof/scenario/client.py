@@ -66,8 +66,8 @@ _OWNED = {
 }
 
 #: KIP-679: acks=all and idempotence by default; KAFKA-13598: not yet idempotence in 3.0.0, 3.1.0.
-_SAFE = (3, 0)
-_NOT_IDEMPOTENT = ((3, 0, 0), (3, 1, 0))
+SAFE = (3, 0)
+NOT_IDEMPOTENT = ((3, 0, 0), (3, 1, 0))
 #: KIP-91: delivery.timeout.ms, and retries without end.
 _DELIVERY_TIMEOUT = (2, 1)
 #: KIP-1030.
@@ -163,7 +163,7 @@ class JavaProducerSettings(_JavaSettings):
     def acks(self) -> AcksValue:
         if "acks" in self.root:
             return parse_acks(self.root["acks"])
-        return "all" if self._at_least(_SAFE) or self._explicit_idempotence else "1"
+        return "all" if self._at_least(SAFE) or self._explicit_idempotence else "1"
 
     @property
     def idempotence(self) -> bool:
@@ -171,7 +171,7 @@ class JavaProducerSettings(_JavaSettings):
         if self._explicit_idempotence is not None:
             return self._explicit_idempotence
         conflict = self.acks != "all" or self.retries == 0 or self.max_in_flight > 5
-        by_default = self._at_least(_SAFE) and numbers(self._version) not in _NOT_IDEMPOTENT
+        by_default = self._at_least(SAFE) and numbers(self._version) not in NOT_IDEMPOTENT
         return by_default and not conflict
 
     @property

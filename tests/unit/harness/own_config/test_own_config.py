@@ -38,7 +38,8 @@ def converted(kafka: str = "4.3.1", **settings: str) -> translation.Converted:
     ("kafka", "settings", "acks", "idempotence"),
     [
         ("4.3.1", {}, "all", "true"),
-        ("3.0.0", {}, "all", "true"),
+        ("3.0.0", {}, "all", "false"),  # KAFKA-13598
+        ("3.0.1", {}, "all", "true"),
         ("2.6.2", {}, "1", "false"),
         ("4.3.1", {"acks": "1"}, "1", "false"),
         ("4.3.1", {"retries": "0"}, "all", "false"),
