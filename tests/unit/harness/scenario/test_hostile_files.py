@@ -79,6 +79,7 @@ def test_settings_that_run_code_or_hide_acks_reach_no_client(
 
     monkeypatch.setattr("confluent_kafka.Producer", Client)
     monkeypatch.setattr("confluent_kafka.Consumer", Client)
+    monkeypatch.setattr("ackproof.scenario.librdkafka._accepted", set())
     assert expected in refusal(tmp_path, SCENARIO.replace(of, setting))
     names = {part.partition(":")[0] for part in setting.split(", ")}
     assert made
