@@ -67,11 +67,7 @@ def _spark_tests(file: str) -> set[str]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the tests that use Spark first, then those on brokers, then the other long files.
-
-    The process of Spark starts its tests on brokers last. So tests on brokers, which mostly wait,
-    always run beside tests that need the CPU.
-    """
+    """Put the tests that use Spark first, then those on brokers, then the other long files."""
 
     def order(item: pytest.Item) -> tuple[bool, bool, bool]:
         spark, cluster = (
@@ -84,9 +80,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
-    """With `--dist loadfile`, give all tests that use Spark to one process.
+    """With `--dist loadfile`, give the tests that use Spark to two processes.
 
-    A session costs half a minute of CPU time until it is warm.
+    A session costs half a minute of CPU time until it is warm. One process has the tests that judge
+    runs of brokers.
     """
     from xdist.scheduler import LoadFileScheduling
 
@@ -94,7 +91,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
         def _split_scope(self, nodeid: str) -> str:
             file: str = super()._split_scope(nodeid)
             name = nodeid.removeprefix(f"{file}::").partition("::")[0].partition("[")[0]
-            return "spark" if _spark_tests(file) & {"", name} else file
+            if not _spark_tests(file) & {"", name}:
+                return file
+            return "runs" if file.startswith("tests/integration/") else "spark"
 
     return BySession(config, log) if config.getoption("dist") == "loadfile" else None
 
