@@ -240,3 +240,16 @@ def test_modules_and_files_that_a_script_names_exist(path: Path) -> None:
         assert find_spec(module.rstrip(")")), f"there is no module {module}"
     for file in re.findall(r"(?<![\w/])(?:ci|tests|scenarios)/[\w./-]*\w", script):
         assert (ROOT / file).exists(), f"there is no {file}"
+
+
+def test_no_script_overwrites_a_schema_that_the_command_reads(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The shell empties the file before `ackproof schema` reads it."""
+    written = re.findall(
+        r"ackproof schema(.*) > docs/", (ROOT / "ci" / "reference").read_text(encoding="utf-8")
+    )
+    assert written
+    monkeypatch.setattr("ackproof.scenario.shipped.folder", lambda *_, **__: tmp_path)
+    for options in written:
+        assert ackproof("schema", *options.split()) == 0, f"schema{options} reads what it writes"
