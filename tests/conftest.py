@@ -133,10 +133,11 @@ def image(engine: DockerClient) -> str:
 
 
 @pytest.fixture(scope="session")
-def shared_brokers(engine: DockerClient, request: pytest.FixtureRequest) -> SharedBrokers:
+def shared_brokers(engine: DockerClient, request: pytest.FixtureRequest) -> Iterator[SharedBrokers]:
     from kafka_clusters import SharedBrokers
 
-    return request.config.stash.setdefault(SHARED, SharedBrokers(engine))
+    with SharedBrokers(engine) as made:  # a session that is interrupted ends here
+        yield request.config.stash.setdefault(SHARED, made)
 
 
 @pytest.hookimpl(trylast=True)  # after the fixtures that use the brokers
