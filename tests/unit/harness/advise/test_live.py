@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import jsonschema
 import pytest
@@ -12,7 +13,13 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from ackproof.advise import live as live_module
-from ackproof.advise.alternatives import Alternative, alternatives, if_one_more_fails, parsed_step
+from ackproof.advise.alternatives import (
+    Alternative,
+    Verdict,
+    alternatives,
+    if_one_more_fails,
+    parsed_step,
+)
 from ackproof.advise.bundle import Evidence, document, read_evidence, write
 from ackproof.advise.live import Eligible, LiveCluster, possible, state
 from ackproof.advise.rolling import restart
@@ -229,6 +236,14 @@ def test_own_steps_are_judged_from_disks(tmp_path: Path) -> None:
 def test_one_source_is_needed(words) -> None:
     with pytest.raises(ScenarioError, match="name log directories or bundles, or a running"):
         run(*words, "--kafka", "3.9.1")
+
+
+def test_the_stored_schema_has_every_step_verdict_and_ability() -> None:
+    parts = {name: part["properties"] for name, part in schema_of("advise")["$defs"].items()}
+    steps = [kind.__name__.lower() for kind in get_args(Step)]
+    assert parts["StepDocument"]["step"]["enum"] == steps
+    assert parts["AlternativeDocument"]["verdict"]["enum"] == [*get_args(Verdict)]
+    assert parts["OutcomeDocument"]["writes"]["enum"] == list(Ability)
 
 
 def test_json_follows_the_stored_schema(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 
 from ackproof.audit.against import difference
-from ackproof.audit.answer import Failure
+from ackproof.audit.answer import Effect, Failure
 from ackproof.audit.document import document
 from ackproof.audit.failing import failing, thresholds
 from ackproof.audit.markdown import markdown
@@ -56,6 +56,12 @@ def test_json_follows_the_stored_schema() -> None:
         jsonschema.validate(wrong, stored)
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(as_json(document(audit())) | {"another": "key"}, stored)
+
+
+def test_the_stored_schema_has_every_effect_and_failure() -> None:
+    parts = schema_of("audit")["$defs"]
+    assert parts["Effect"]["enum"] == list(Effect)
+    assert parts["Failure"]["enum"] == list(Failure)
 
 
 def failed(of) -> set[int]:
