@@ -12,9 +12,9 @@ each ISR before its process ends. The broker writes `.kafka_cleanshutdown`, so t
 recovered or truncated at start. A rolling restart continues, with ``wait: isr``, when the broker is
 back in every ISR, and with ``wait: none`` when it has been started.
 
-Of a frozen broker connections stay open, and nothing answers. Only clients notice a freeze shorter
-than `broker.session.timeout.ms` (9 s). After a longer freeze the controller fences the broker; when
-thawed, the broker still believes that it is the leader.
+The connections of a frozen broker stay open, and it answers nothing. Only clients notice a freeze
+shorter than `broker.session.timeout.ms` (9 s). After a longer freeze the controller fences the
+broker; when thawed, the broker still believes that it is the leader.
 """
 
 from __future__ import annotations

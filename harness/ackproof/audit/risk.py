@@ -15,7 +15,7 @@ from ackproof.audit.setups import Setup
 from ackproof.audit.words import covers
 from ackproof.own_config.configuration import Client, Given
 
-#: What happens in a risk that no search tells.
+#: Descriptions of the risks that no search finds.
 WORDS = Path(__file__).with_name("risks.toml")
 
 
@@ -62,7 +62,7 @@ def worded(
     decided_by: Sequence[Decision] = (),
     **values: str,
 ) -> Risk:
-    """Return a risk in the words that `risks.toml` has for it. values: fill them in."""
+    """Return a risk with its description in `risks.toml`, whose braces `values` fill in."""
     words = reduce(getitem, name.split("."), _words())
     return risk(
         setup,

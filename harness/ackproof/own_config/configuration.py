@@ -89,11 +89,10 @@ class OwnConfig:
     twice. racks: the rack of each broker, by broker. broker: the settings of brokers, by Kafka's
     precedence; of values that differ between brokers the one that loses more. controller: the
     settings of a controller, from which leader elections and eligible leader replicas take theirs.
-    dynamic: those that are dynamic for all nodes. in_force: whether
-    running brokers answered them. defaults_hold: whether files describe the brokers, so that
-    settings left out have Kafka's defaults. unread: files with brokers' settings that others name
-    and that were not given. warnings: what contradicts itself or has no meaning, a sentence each
-    with file and line.
+    dynamic: those that are dynamic for all nodes. in_force: whether running brokers answered them.
+    defaults_hold: whether files describe the brokers, so that settings left out have Kafka's
+    defaults. unread: files with brokers' settings that others name and that were not given.
+    warnings: what contradicts itself or has no meaning, a sentence each with file and line.
     """
 
     cluster: str = ""
@@ -109,7 +108,6 @@ class OwnConfig:
     combined: Given | None = None
     racks: Mapping[str, Given] = field(default_factory=dict)
     broker: Settings = field(default_factory=dict)
-
     controller: Settings = field(default_factory=dict)
     dynamic: Settings = field(default_factory=dict)
     in_force: bool = False

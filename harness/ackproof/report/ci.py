@@ -4,7 +4,8 @@
 that was not met is a `failure` with its evidence. Every expectation of an inconclusive run is an
 `error` with the reason. Findings do not change a verdict; they are in the suite's properties and
 output. GITHUB_STEP_SUMMARY is a Markdown file to append to. With GITHUB_ACTIONS=true GitHub turns
-lines `::error file=…,line=…::…` into annotations. Of an audit each risk is a test case.
+lines `::error file=…,line=…::…` into annotations. In the JUnit XML of
+an audit each risk is a test case.
 """
 
 from __future__ import annotations
