@@ -130,16 +130,17 @@ def _is_part(file: Path) -> bool:
 
 def _recorded(run_dir: Path, path: Path) -> RecordedFile:
     size, digest = _size_and_digest(path)
-    rows = None
-    if path.suffix == ".parquet":
-        with table_files.open_file(path) as file:
-            rows = file.metadata.num_rows
     return RecordedFile(
         path=_relative(run_dir, path),
         bytes=size,
         sha256=digest,
-        rows=rows,
+        rows=_rows(path) if path.suffix == ".parquet" else None,
     )
+
+
+def _rows(path: Path) -> int:
+    with table_files.open_file(path) as file:
+        return int(file.metadata.num_rows)
 
 
 def _relative(run_dir: Path, path: Path) -> str:
