@@ -22,7 +22,8 @@ from typing import Any
 Op = dict[str, Any]
 Found = dict[str, list[Any]]
 
-#: Jepsen's anomalies, without cycles by process and by real time.
+#: Jepsen's anomalies, without cycles by process and by real time. For all but cycles and own reads
+#: this is the only oracle; `history_oracle` has the others.
 NAMES = (
     *("inconsistent-offsets", "duplicate", "lost-write", "unseen", "G1a", "precommitted-read"),
     *("int-poll-skip", "int-nonmonotonic-poll", "int-send-skip", "int-nonmonotonic-send"),
