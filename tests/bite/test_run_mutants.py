@@ -32,7 +32,7 @@ from support.run_directories import store
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-MUTANTS = int(os.environ.get("ACKPROOF_MUTANTS", "40"))
+MUTANTS = int(os.environ.get("ACKPROOF_MUTANTS", "66"))
 #: Copies of a run that Spark compares together; for each ten falsified ones, one is reordered.
 BATCH = int(os.environ.get("ACKPROOF_TOGETHER", "500"))
 #: Falsified copies that Spark also compares one by one, which takes seconds each.
