@@ -55,12 +55,6 @@ _DELTA_SETTINGS = {
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "16",
 }
 
-#: How the JVM compiles. An analysis lasts seconds: the optimising compiler and a concurrent garbage
-#: collector cost more than they save, even with a million records. The compiled code of some ten
-#: analyses does not fit into the 48 MB that Java reserves for it without the optimising compiler;
-#: it would be thrown away and compiled again.
-COMPILER = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m")
-
 #: Memory of this process's JVM, unless SPARK_DRIVER_MEMORY is set.
 _DRIVER_MEMORY = "1g"
 
@@ -336,8 +330,15 @@ def _local_settings(folder: Path) -> dict[str, str]:
     return {
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
+        # An analysis lasts seconds: the optimising compiler and a concurrent garbage collector
+        # cost more than they save, even with a million records. The compiled code of a few
+        # analyses does not fit into the 48 MB that Java reserves for it without the optimising
+        # compiler; it would be thrown away and compiled again.
         "spark.driver.extraJavaOptions": " ".join(
-            [*COMPILER, "-XX:+UseSerialGC", *shared, _quiet(folder)]
+            [
+                *("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m"),
+                *("-XX:+UseSerialGC", *shared, _quiet(folder)),
+            ]
         ),
         "spark.driver.extraClassPath": os.pathsep.join(map(str, _jars())),
         "spark.local.dir": str(folder / "local"),
