@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner, Result
 
 from ackproof.cli import main
 
@@ -40,3 +41,10 @@ def captured(*arguments: object) -> subprocess.CompletedProcess[str]:
         code = ackproof(*arguments)
     line = list(map(str, arguments))
     return subprocess.CompletedProcess(line, code, output.getvalue(), errors.getvalue())
+
+
+def invoked(*arguments: object, width: int = 200) -> Result:
+    """Run the command on a wide screen; its errors are raised."""
+    return CliRunner().invoke(
+        main.app, list(map(str, arguments)), env={"COLUMNS": str(width)}, catch_exceptions=False
+    )

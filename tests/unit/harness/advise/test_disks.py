@@ -10,18 +10,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from ackproof.advise.alternatives import alternatives
 from ackproof.advise.bundle import Evidence, document, read_evidence, write
 from ackproof.advise.dead_cluster import MIN_ISR, UNCLEAN, Settings, dead_cluster, dump_of
 from ackproof.advise.disks import METADATA, NodeDisks, read_disks, sent
-from ackproof.cli.main import app
 from ackproof.errors import ScenarioError
 from ackproof_model.advice import Ability, Elect, Offsets, ReplicaLog, Start, outcome
-from command_line import captured
+from command_line import invoked
 from segment_files import batch
-from support.dead_disks import DUMP, disk, payload
+from support.dead_disks import DUMP, created, dead, disk, payload, setting
 from support.zookeeper_files import HEADER, create, leads, snapshot, transaction
 
 SETTINGS = Settings(kafka="3.9.1", properties={}, acks="all")
@@ -94,16 +92,7 @@ def test_the_state_is_that_of_the_metadata_log_and_the_disks(nodes) -> None:
 
 
 def test_a_setting_of_one_topic_is_not_taken_for_stated_of_another(nodes) -> None:
-    another = payload("TOPIC_RECORD", name="other", topicId="b") + payload(
-        "PARTITION_RECORD",
-        partitionId=0,
-        topicId="b",
-        replicas=[1, 2],
-        isr=[1],
-        leader=1,
-        leaderEpoch=0,
-        partitionEpoch=0,
-    )
+    another = created("b", "other")
     found = dead_cluster(nodes, DUMP + another, SETTINGS)
     assert "min.insync.replicas" in found.defaults
     stated = Settings(kafka="3.9.1", acks="all", properties={"min.insync.replicas": "2"})
@@ -195,17 +184,16 @@ def test_a_switch_is_read_as_kafka_reads_it(nodes, value, on) -> None:
 
 def test_a_dynamic_setting_of_one_broker_is_reported(nodes, tmp_path: Path) -> None:
     """Also on the page, beside the defaults that are used, and what is gone."""
-    of = {"resourceType": 4, "name": UNCLEAN, "value": "true"}
-    dump = DUMP + payload("CONFIG_RECORD", resourceName="1", **of)
+    dump = DUMP + setting("1", UNCLEAN, "true", of=4)
     text = f"node 1 has {UNCLEAN}=true of its own (a dynamic setting), which is not used"
     assert dead_cluster(nodes, dump, SETTINGS).unknown == (text,)
-    removed = payload("CONFIG_RECORD", resourceName="1", **of).replace('"true"', "null")
+    removed = setting("1", UNCLEAN, None, of=4)
     assert dead_cluster(nodes, dump + removed, SETTINGS).unknown == ()
-    of_all = DUMP + payload("CONFIG_RECORD", resourceName="", **of)
+    of_all = DUMP + setting("", UNCLEAN, "true", of=4)
     assert dead_cluster(nodes, of_all, SETTINGS).unknown == ()
     (tmp_path / "a" / "data" / "replication-offset-checkpoint").write_text("0\n1\norders 0 20\n")
     page = tmp_path / "page.html"
-    _, screen = advise(tmp_path, dump, "--html", str(page))
+    screen = invoked("advise", "start", *dead(tmp_path, dump), "--html", page).output
     for shown in (text, f"No source states {UNCLEAN}", "offsets 9 to 19 were committed"):
         assert shown in screen
         assert shown in page.read_text()
@@ -368,51 +356,23 @@ def test_a_timestamp_that_is_no_date_is_unknown(at: int) -> None:
     assert sent([(0, 1000), (9, at)], Offsets(0, 9)) is None
 
 
-def advise(nodes_at: Path, dump: str, *options: str) -> tuple[int, str]:
-    path = nodes_at / "metadata.dump"
-    path.write_text(dump)
-    words = ["advise", "start", str(nodes_at), "--kafka", "3.9.1", "--metadata-dump", str(path)]
-    done = CliRunner().invoke(app, [*words, *options], env={"COLUMNS": "200"})
-    return done.exit_code, done.output
-
-
-@pytest.mark.parametrize(
-    ("dump", "message"),
-    [
-        ("Dumping /metadata/0.log\n", "metadata.dump has no record of a metadata log"),
-        ('| payload: {"type"\n', "the metadata log is damaged: Expecting ':' delimiter"),
-    ],
-)
-def test_a_dump_without_records_or_with_damaged_ones_is_refused(
-    nodes, tmp_path: Path, dump: str, message: str
-) -> None:
-    path = tmp_path / "metadata.dump"
-    path.write_text(dump)
-    done = captured("advise", "start", tmp_path, "--kafka", "3.9.1", "--metadata-dump", path)
-    assert done.returncode == 2
-    assert message in done.stderr
-
-
 def test_the_command_names_the_best_steps_and_what_others_lose(nodes, tmp_path) -> None:
-    code, text = advise(tmp_path, DUMP, "--acks", "all", "--fail-on", "possible")
-    assert code == 0
-    assert "Best: start 1 and 2 together: keeps everything." in text
-    assert "start 2; unclean election; start 1" in text
-    assert "loses" in text
+    done = invoked("advise", "start", *dead(tmp_path), "--fail-on", "possible")
+    assert done.exit_code == 0
+    assert "Best: start 1 and 2 together: keeps everything." in done.output
+    assert "start 2; unclean election; start 1" in done.output
+    assert "loses" in done.output
 
 
 def test_the_answer_says_when_writes_return_and_when_the_records_were_sent(nodes, tmp_path) -> None:
     (tmp_path / "server.properties").write_text("broker.session.timeout.ms=6000\n")
-    server = ("--acks", "all", "--server", str(tmp_path / "server.properties"))
-    _, text = advise(tmp_path, DUMP, *server)
+    disks = (*dead(tmp_path), "--server", tmp_path / "server.properties")
+    text = invoked("advise", "start", *disks).output
     assert "writes return once 'start 1 and 2 together' is done" in text
-    path = tmp_path / "metadata.dump"
 
     def if_done(*steps: str) -> str:
-        words = ["advise", "what-if", str(tmp_path), "--kafka", "3.9.1", *server]
-        words += ["--metadata-dump", str(path)]
-        words += [word for step in steps for word in ("--step", step)]
-        return CliRunner().invoke(app, words, env={"COLUMNS": "300"}).output
+        words = [word for step in steps for word in ("--step", step)]
+        return invoked("advise", "what-if", *disks, *words, width=300).output
 
     # Only the log of broker 1 has offsets 5 to 8; the dead leader is not fenced yet.
     lost = if_done("start 2", "unclean election")
@@ -426,17 +386,9 @@ def test_the_answer_says_when_writes_return_and_when_the_records_were_sent(nodes
 def test_the_election_is_printed_for_partitions_without_a_leader(nodes, tmp_path) -> None:
     # Broker 1 lost everything, so that the best steps elect broker 2.
     (tmp_path / "a" / "data" / "orders-0" / f"{0:020}.log").write_bytes(b"")
-    led = payload("TOPIC_RECORD", name="led", topicId="b") + payload(
-        "PARTITION_RECORD",
-        partitionId=0,
-        topicId="b",
-        replicas=[2],
-        isr=[2],
-        leader=2,
-        leaderEpoch=0,
-        partitionEpoch=0,
-    )
-    _, text = advise(tmp_path, DUMP + led, "--acks", "1", "--power-lost", "1")
+    led = created("b", "led", replicas=[2], isr=[2], leader=2)
+    disks = dead(tmp_path, DUMP + led)[:-1]
+    text = invoked("advise", "start", *disks, "1", "--power-lost", "1").output
     assert "Best: start 2; then unclean election; then start 1: keeps everything" in text
     command = "kafka-leader-election.sh --bootstrap-server HOST:PORT --election-type unclean"
     assert f"{command} --topic orders --partition 0" in text
@@ -444,10 +396,7 @@ def test_the_election_is_printed_for_partitions_without_a_leader(nodes, tmp_path
 
 
 def test_a_kafka_that_is_newer_than_the_rules_is_said(nodes, tmp_path) -> None:
-    path = tmp_path / "metadata.dump"
-    path.write_text(DUMP)
-    words = ["advise", "start", str(tmp_path), "--kafka", "4.9.0", "--metadata-dump", str(path)]
-    done = CliRunner().invoke(app, words, env={"COLUMNS": "200"})
+    done = invoked("advise", "start", *dead(tmp_path), "--kafka", "4.9.0")
     assert done.exit_code == 0
     assert "Kafka 4.9.0 is newer than the newest rules of the model" in done.stderr
 
@@ -456,8 +405,8 @@ def test_the_command_fails_if_the_best_steps_lose_a_record(nodes, tmp_path) -> N
     # Broker 1 has lost the end of its log, and broker 2 may not have it either.
     for at in (tmp_path / "a" / "data", tmp_path / "b"):
         (at / "orders-0" / f"{0:020}.log").write_bytes(batch(0, count=2, epoch=2))
-    gone = advise(tmp_path, DUMP, "--acks", "all")
-    assert "orders-0: offsets 2 were committed, and are on no disk any more" in gone[1]
+    gone = invoked("advise", "start", *dead(tmp_path)).output
+    assert "orders-0: offsets 2 were committed, and are on no disk any more" in gone
 
 
 @pytest.mark.parametrize(
@@ -467,14 +416,19 @@ def test_the_command_fails_if_the_best_steps_lose_a_record(nodes, tmp_path) -> N
         (["--power-lost", "7"], "whose disks are not given"),
         (["--power-lost", "x"], "is not a list of broker ids"),
         (["--fail-on", "maybe"], "--fail-on maybe is not one of"),
+        (["--server", "min.insync.replicas=two\n"], "=two is no number from 1 on"),
+        (["--server", "key=\\uZZZZ\n"], "file: .*escape"),
+        (["--metadata-dump", "Dumping /0.log\n"], "file has no record of a metadata log"),
+        (["--metadata-dump", '| payload: {"type"\n'], "log is damaged: Expecting ':' delimiter"),
     ],
 )
-def test_a_wrong_option_is_refused(nodes, tmp_path, options, message) -> None:
-    (dump := tmp_path / "metadata.dump").write_text(DUMP)
-    words = ["advise", "start", str(tmp_path), "--kafka", "3.9.1", "--metadata-dump", str(dump)]
-    words += options
+def test_a_wrong_option_or_file_is_refused(nodes, tmp_path, options, message) -> None:
+    option, value = options
+    if option in ("--server", "--metadata-dump"):
+        (tmp_path / "file").write_text(value)
+        value = tmp_path / "file"
     with pytest.raises(ScenarioError, match=message):
-        CliRunner().invoke(app, words, catch_exceptions=False)
+        invoked("advise", "start", *dead(tmp_path), option, value)
 
 
 def test_offsets_are_ranges_in_words() -> None:
@@ -494,20 +448,3 @@ def test_damaged_meta_properties_are_refused(tmp_path: Path) -> None:
         (tmp_path / "meta.properties").write_bytes(content)
         with pytest.raises(ScenarioError, match=r"meta\.properties is damaged"):
             read_disks([tmp_path])
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("min.insync.replicas=two\n", "min.insync.replicas=two is no number from 1 on"),
-        ("key=\\uZZZZ\n", "server.properties: .*escape"),
-    ],
-)
-def test_a_wrong_properties_file_is_refused(tmp_path: Path, content, message) -> None:
-    disk(tmp_path / "a", 1, records=9)
-    (tmp_path / "dump").write_text(DUMP)
-    (tmp_path / "server.properties").write_text(content)
-    words = ["advise", "start", tmp_path / "a", "--kafka", "3.9.1", "--metadata-dump"]
-    words += [tmp_path / "dump", "--server", tmp_path / "server.properties"]
-    with pytest.raises(ScenarioError, match=message):
-        CliRunner().invoke(app, list(map(str, words)), catch_exceptions=False)

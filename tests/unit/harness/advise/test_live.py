@@ -10,7 +10,6 @@ from typing import get_args
 import jsonschema
 import pytest
 from rich.console import Console
-from typer.testing import CliRunner
 
 from ackproof.advise import live as live_module
 from ackproof.advise.alternatives import (
@@ -24,12 +23,12 @@ from ackproof.advise.bundle import Evidence, document, read_evidence, write
 from ackproof.advise.live import Eligible, LiveCluster, possible, state
 from ackproof.advise.rolling import restart
 from ackproof.advise.screen import print_restart
-from ackproof.cli.main import app
 from ackproof.cluster.admin import PartitionView
 from ackproof.errors import ClusterError, ScenarioError
 from ackproof.scenario.shipped import schema_of
 from ackproof_model.advice import Ability, Elect, Fail, MinIsr, Move, Replace, Start, Step, Stop
-from support.dead_disks import DUMP, disk, payload
+from command_line import invoked
+from support.dead_disks import DUMP, dead, disk, partition, payload
 from support.json_schemas import closed
 
 PLACE = ("orders", 0)
@@ -176,9 +175,7 @@ def test_another_step_is_refused(text: str) -> None:
 
 
 def run(*words: object) -> tuple[int, str]:
-    done = CliRunner().invoke(
-        app, ["advise", *map(str, words)], env={"COLUMNS": "200"}, catch_exceptions=False
-    )
+    done = invoked("advise", *words)
     return done.exit_code, done.stdout
 
 
@@ -210,11 +207,7 @@ def test_the_commands_read_a_bundle_of_a_running_cluster(tmp_path: Path) -> None
 
 
 def test_own_steps_are_judged_from_disks(tmp_path: Path) -> None:
-    disk(tmp_path / "a", 1, records=9)
-    disk(tmp_path / "b", 2, records=5)
-    dump = tmp_path / "metadata.dump"
-    dump.write_text(DUMP)
-    words = ("what-if", tmp_path, "--kafka", "3.9.1", "--metadata-dump", dump, "--acks", "all")
+    words = ("what-if", *dead(tmp_path))
     code, text = run(*words, "--step", "replace the disk of 1", "--fail-on", "certain")
     assert code == 1
     assert "loses offsets 0 to 8" in text
@@ -248,33 +241,24 @@ def test_the_stored_schema_has_every_step_verdict_and_ability() -> None:
 
 def test_json_follows_the_stored_schema(tmp_path: Path) -> None:
     stored = closed(schema_of("advise"))
-    bundle, dump = tmp_path / "bundle", tmp_path / "metadata.dump"
+    bundle, log = tmp_path / "bundle", tmp_path / "acked.jsonl"
     write(document(Evidence(live=cluster(None, (1,)))), bundle)
-    disk(tmp_path / "a", 1, records=9)
-    disk(tmp_path / "b", 2, records=5)
-    dump.write_text(DUMP)
-    disks = (tmp_path / "a", tmp_path / "b", "--kafka", "3.9.1", "--metadata-dump", dump)
-    log = tmp_path / "acked.jsonl"
+    disks = dead(tmp_path / "disks")
     log.write_text('{"topic": "orders", "partition": 0, "offset": 30, "key": "k"}\n')
     running = (bundle, "--kafka", "3.9.1", "--json")
     for words in (
         ("start", *disks, "--json"),
         ("start", *running, "--one-more-failure"),
         ("what-if", *running, "--step", "replace the disk of 1", "--step", "min.insync.replicas=2"),
-        ("outage", *disks, "--acked", log, "--json"),
+        ("outage", *disks[:-2], "--acked", log, "--json"),
     ):
         answer = json.loads(run(*words)[1])
         jsonschema.validate(answer, stored)
         answer["schema"] = "ackproof.advise/9"
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate(answer, stored)
-    live = LiveCluster(
-        brokers=frozenset({1, 2, 3}),
-        partitions={PLACE: PartitionView(leader=1, replicas=(1, 2, 3), isr=(1, 2, 3))},
-        settings={},
-        refused={},
-    )
     bundle.unlink()
+    live = cluster(1, (1, 2, 3), running=(1, 2, 3))
     write(document(Evidence(live=live)), bundle)
     jsonschema.validate(json.loads(run("restart", 2, *running)[1]), stored)
 
@@ -330,26 +314,10 @@ def test_a_partition_with_more_replicas_than_the_model_has_is_not_decided() -> N
 
 
 def test_partitions_that_are_not_judged_are_counted_and_fail_on_possible(tmp_path: Path) -> None:
-    dump = tmp_path / "metadata.dump"
-    disk(tmp_path / "a", 1, records=9)
-    disk(tmp_path / "b", 2, records=5)
-    words = ("start", tmp_path, "--kafka", "3.9.1", "--metadata-dump", dump, "--acks", "all")
-    dump.write_text(DUMP)
-    code, text = run(*words, "--fail-on", "possible")
+    code, text = run("start", *dead(tmp_path), "--fail-on", "possible")
     assert (code, "keeps everything." in text) == (0, True)
-    dump.write_text(
-        DUMP
-        + payload(
-            "PARTITION_RECORD",
-            partitionId=1,
-            topicId="a",
-            replicas=[7],
-            isr=[7],
-            leader=7,
-            leaderEpoch=4,
-            partitionEpoch=2,
-        )
-    )
+    unread = partition(number=1, replicas=[7], isr=[7], leader=7)
+    words = ("start", *dead(tmp_path, DUMP + unread))
     code, text = run(*words, "--fail-on", "possible")
     assert (code, "keeps everything of 1 of 2 partitions." in text) == (1, True)
     run(*words, "--html", tmp_path / "page.html")
@@ -366,13 +334,8 @@ def test_a_step_with_a_broker_that_does_not_exist_is_refused(tmp_path: Path) -> 
 
 
 def test_replicas_do_not_move_to_a_broker_that_is_down(tmp_path: Path) -> None:
-    dump = tmp_path / "metadata.dump"
-    disk(tmp_path / "a", 1, records=9)
-    disk(tmp_path / "b", 2, records=9)
-    dump.write_text(
-        DUMP + payload("REGISTER_BROKER_RECORD", brokerId=4, brokerEpoch=5, fenced=True)
-    )
-    words = ("what-if", tmp_path, "--kafka", "3.9.1", "--metadata-dump", dump, "--acks", "all")
+    down = payload("REGISTER_BROKER_RECORD", brokerId=4, brokerEpoch=5, fenced=True)
+    words = ("what-if", *dead(tmp_path, DUMP + down, records=(9, 9)))
     move = ("--step", "move replicas from 1 to 4")
     text = run(*words, "--step", "start 1", *move)[1]
     assert "leader 1;" in text

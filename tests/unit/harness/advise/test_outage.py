@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
-from typer.testing import CliRunner
 
 from ackproof.advise.acked import look_up
 from ackproof.advise.bundle import Evidence, document, read_evidence, write
@@ -20,21 +19,17 @@ from ackproof.advise.disks import read_disks
 from ackproof.advise.outage import Outage, outages
 from ackproof.advise.outage_screen import print_outages
 from ackproof.advise.records import read_records
-from ackproof.cli.main import app
 from ackproof.errors import ScenarioError
 from ackproof.observation import broker_log, clocks, metadata_log
 from ackproof_model.advice import Offsets
+from command_line import invoked
 from segment_files import batch
-from support.dead_disks import DUMP, disk, payload
+from support.dead_disks import DUMP, changed, created, disk, payload
 
 REAL = Path(__file__).parents[2] / "spark_analysis" / "forensics" / "batches_4.3.1.log"
 #: Broker 2, which was not in the ISR, is elected in epoch 5 and writes offsets 5 to 7.
-UNCLEAN = DUMP + payload("PARTITION_CHANGE_RECORD", partitionId=0, topicId="a", leader=2, isr=[2])
-CLEAN = (
-    DUMP
-    + payload("PARTITION_CHANGE_RECORD", partitionId=0, topicId="a", isr=[1, 2])
-    + payload("PARTITION_CHANGE_RECORD", partitionId=0, topicId="a", leader=2, isr=[2])
-)
+UNCLEAN = DUMP + changed(leader=2, isr=[2])
+CLEAN = DUMP + changed(isr=[1, 2]) + changed(leader=2, isr=[2])
 LINES = [
     "[2026-11-25 02:00:00,000] INFO [Broker] Follower orders-0 starts at leader epoch 4 from "
     "offset 2 with partition epoch 2 and high watermark 2. Current leader is 1. (state.change)",
@@ -134,8 +129,7 @@ def test_an_unclean_election_between_that_wrote_nothing_is_not_overlooked(disks:
     segment = disks / "2" / "orders-0" / f"{0:020}.log"
     later = batch(5, count=3, epoch=6, payload=records("x", "y", "z"))
     segment.write_bytes(segment.read_bytes()[: -len(later)] + later)
-    again = UNCLEAN + payload("PARTITION_CHANGE_RECORD", partitionId=0, topicId="a", leader=2)
-    found = past(disks, again)
+    found = past(disks, UNCLEAN + changed(leader=2))
     assert [(one.epoch, one.start) for one in found.terms] == [(4, 2), (5, None), (6, 5)]
     (gone,) = found.gone
     assert gone.acks == ("1", "all")
@@ -172,13 +166,9 @@ def test_without_disks_the_lines_of_all_brokers_tell_what_was_truncated() -> Non
 
 def test_a_leader_that_is_not_elected_cleanly_may_lack_what_acks_all_was_told_of(disks) -> None:
     # The last known leader, which another broker follows: no case of the catalogue fits.
-    last = DUMP + payload(
-        "PARTITION_CHANGE_RECORD", partitionId=0, topicId="a", leader=-1, isr=[], lastKnownElr=[2]
-    )
-    last += payload(
-        "PARTITION_CHANGE_RECORD", partitionId=0, topicId="a", leader=2, isr=[2], lastKnownElr=[]
-    )
-    (gone,) = past(disks, last, kafka="4.3.1").gone
+    last = changed(leader=-1, isr=[], lastKnownElr=[2])
+    last += changed(leader=2, isr=[2], lastKnownElr=[])
+    (gone,) = past(disks, DUMP + last, kafka="4.3.1").gone
     assert gone.acks == ("1", "all")
 
 
@@ -200,10 +190,9 @@ def test_logs_that_agree_lost_nothing(disks: Path) -> None:
 
 
 def test_without_the_leaders_disk_another_replica_is_compared_and_it_is_said(disks: Path) -> None:
-    in_sync = UNCLEAN + payload("PARTITION_CHANGE_RECORD", partitionId=0, topicId="a", isr=[2, 1])
     nodes = {1: read_disks([disks])[1]}
     settings = Settings(kafka="3.9.1", properties={}, acks="all")
-    found = outages(nodes, in_sync, [], settings)["orders", 0]
+    found = outages(nodes, UNCLEAN + changed(isr=[2, 1]), [], settings)["orders", 0]
     assert found.compared == 1
     assert "the log of leader 2 is not given: compared with the log of broker 1" in found.undecided
     found = outages(nodes, UNCLEAN, [], settings)["orders", 0]
@@ -251,22 +240,24 @@ def test_a_bundle_decides_by_offsets_only(disks: Path, tmp_path: Path) -> None:
 
 
 def run(*words: object) -> tuple[int, str]:
-    done = CliRunner().invoke(
-        app, ["advise", *map(str, words)], env={"COLUMNS": "200"}, catch_exceptions=False
-    )
+    done = invoked("advise", *words)
     return done.exit_code, done.stdout
 
 
 def test_the_commands_name_the_records_and_copy_them(disks: Path, tmp_path: Path) -> None:
-    dump, out = tmp_path / "metadata.dump", tmp_path / "gone.jsonl"
+    dump, page, out = (tmp_path / name for name in ("metadata.dump", "page.html", "gone.jsonl"))
     dump.write_text(UNCLEAN)
     log = acked(tmp_path / "acked.jsonl", (5, "5"), (6, "y"))
     words = ("outage", disks, "--kafka", "3.9.1", "--metadata-dump", dump)
-    code, text = run(*words, "--acked", log)
+    code, text = run(*words, "--acked", log, "--html", page)
     assert code == 1
-    assert "4 acknowledged offsets of 1 of 1 partitions may be gone." in text
+    gone = "4 acknowledged offsets of 1 of 1 partitions may be gone"
+    assert f"{gone}." in text
     assert "--broker 1 --topic orders --partition 0 --offsets 5-8" in text
     assert "Of 2 acked sends 1 are in the log, 1 are gone." in text
+    assert gone in page.read_text()
+    assert "on the disk of broker 1: ackproof advise extract" in page.read_text()
+    assert "<script" not in page.read_text()
     parsed = json.loads(run(*words, "--json")[1])
     assert parsed["partitions"][0]["gone"][0]["on_disk_of"] == [1]
     place = ("--broker", 1, "--topic", "orders", "--partition", 0)
@@ -344,17 +335,7 @@ AGAIN = (
     UNCLEAN
     + payload("REMOVE_TOPIC_RECORD", topicId="a")
     + "baseOffset: 20 lastOffset: 22 count: 2 CreateTime: 1795572005000 size: 1\n"
-    + payload("TOPIC_RECORD", name="orders", topicId="b")
-    + payload(
-        "PARTITION_RECORD",
-        partitionId=0,
-        topicId="b",
-        replicas=[1, 2],
-        isr=[2],
-        leader=2,
-        leaderEpoch=0,
-        partitionEpoch=0,
-    )
+    + created("b", "orders", isr=[2], leader=2)
 )
 
 
@@ -379,8 +360,7 @@ def test_lines_before_a_state_from_a_snapshot_count(disks: Path) -> None:
     """Its topic and leader epoch began earlier, at a time that is not known."""
     later = UNCLEAN.replace("CreateTime: 1 ", "CreateTime: 1795600000000 ")
     assert [one.to for one in past(disks, later, LINES).truncations] == [5]
-    shrunk = payload("PARTITION_CHANGE_RECORD", partitionId=0, topicId="a", isr=[1])
-    of_snapshot = DUMP.replace("CreateTime: 1 ", "CreateTime: 1795600000000 ") + shrunk
+    of_snapshot = DUMP.replace("CreateTime: 1 ", "CreateTime: 1795600000000 ") + changed(isr=[1])
     events = list(broker_log.parse(LINES[:1], broker=1))
     assert clocks.of_log_lines(metadata_log.parse(of_snapshot), events) == []
     new = metadata_log.parse(of_snapshot.replace('"partitionEpoch": 2', '"partitionEpoch": 0'))
@@ -404,16 +384,3 @@ def test_another_clock_or_time_zone_of_a_log_is_reported(shift_s: int, words: st
     at = datetime.fromtimestamp(1764036000 + shift_s, tz=UTC)
     found = clocks.of_log_lines(log, [replace(event, at=at)])
     assert found == [] if not words else words in found[0]
-
-
-def test_the_page_has_what_is_gone_and_where_it_survives(disks: Path, tmp_path: Path) -> None:
-    page = tmp_path / "outage.html"
-    dump = tmp_path / "dump"
-    dump.write_text(UNCLEAN)
-    words = ["advise", "outage", *map(str, (disks / "1", disks / "2")), "--kafka", "3.9.1"]
-    words += ["--metadata-dump", str(dump), "--html", str(page)]
-    assert CliRunner().invoke(app, words).exit_code == 1
-    text = page.read_text()
-    assert "4 acknowledged offsets of 1 of 1 partitions may be gone" in text
-    assert "on the disk of broker 1: ackproof advise extract" in text
-    assert "<script" not in text

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 import pytest
@@ -139,15 +138,6 @@ def test_a_refused_configuration_has_its_own_change_only() -> None:
     answer = orders(risks=(risk(Effect.REFUSED, (), decided_by=()),))
     assert orders().alternatives
     assert only(answer).changes == ()
-
-
-def test_alike_topics_are_one_group_and_the_weakest_is_first() -> None:
-    weak = [orders(topic=f"weak-{number}") for number in range(5_000)]
-    strong = [orders(topic=f"strong-{number}", risks=()) for number in range(5_000)]
-    text = screen(audit(*strong, *weak))
-    assert "Can you lose acknowledged records of weak-0 and 4,999 alike topics?  YES" in text
-    assert re.search(r"strong-0 and 4,999 alike +app/application.yml +NO", text)
-    assert len(text.splitlines()) < 60
 
 
 def test_topics_with_other_settings_are_another_group() -> None:

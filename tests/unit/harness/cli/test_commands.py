@@ -61,9 +61,11 @@ def test_scenarios_lists_with_and_without_the_word(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     load_once(monkeypatch)
+    monkeypatch.setenv("COLUMNS", "80")
     assert ackproof("scenarios") == ExitCode.HOLDS
     printed = capsys.readouterr().out
     assert "B6   catalogue/b06-last-replica-standing" in printed
+    assert max(map(len, printed.splitlines())) <= 80
     assert ackproof("scenarios", "list") == ExitCode.HOLDS
     assert capsys.readouterr().out == printed
     assert ackproof("scenarios", "list", "--json") == ExitCode.HOLDS

@@ -81,31 +81,6 @@ def test_the_settings_of_the_users_files_are_stored_with_the_comparison(
         assert one.scenario.workload.settings.acks in ("0", "1", "all")
 
 
-def test_a_folder_of_scenarios_is_not_compared_with_the_users_files(
-    compare: Callable[..., int], capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    (tmp_path / "own.properties").write_text("node.id=1\nmin.insync.replicas=2\n")
-    assert compare(str(SCENARIOS), "--config", str(tmp_path / "own.properties")) == 2
-    assert "is a folder" in capsys.readouterr().err
-
-
-def test_one_configuration_is_compared_with_itself_only_if_asked(
-    compare: Callable[..., int], capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    alone = str(SCENARIOS / "acks-all.yaml")
-    assert compare(alone) == 2
-    assert "has one configuration" in capsys.readouterr().err
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_long_comparison_needs_yes(
-    compare: Callable[..., int], capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    assert compare(ACKS, "--trials", "1000") == 2
-    assert "3000 runs (configurations: 3, trials of each: 1000)" in capsys.readouterr().err
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.mark.usefixtures("without_page")
 def test_a_configuration_that_cannot_boot_is_shown_and_the_exit_code_says_so(
     compare: Callable[..., int], capsys: pytest.CaptureFixture[str]
@@ -160,10 +135,23 @@ def test_the_page_of_a_comparison_can_be_written_again(
 
 
 @pytest.mark.parametrize(
-    "arguments", [(), (ACKS, "--resume", "x"), (ACKS, "--budget", "soon"), (ACKS, "--shard", "9/9")]
+    ("arguments", "message"),
+    [
+        ((), "name either a scenario or --resume DIR"),
+        ((ACKS, "--resume", "x"), ""),
+        ((ACKS, "--budget", "soon"), "soon"),
+        ((ACKS, "--shard", "9/9"), "9/9"),
+        ((SCENARIOS, "--config", "OWN"), "is a folder"),
+        ((SCENARIOS / "acks-all.yaml",), "has one configuration"),
+        ((ACKS, "--trials", "1000"), "3000 runs (configurations: 3, trials of each: 1000)"),
+    ],
 )
-def test_bad_options_are_usage(compare: Callable[..., int], arguments: tuple[str, ...]) -> None:
-    assert compare(*arguments) == 2
+def test_bad_options_are_usage(compare, capsys, tmp_path, arguments, message) -> None:
+    own = tmp_path / "own.properties"
+    own.write_text("node.id=1\nmin.insync.replicas=2\n")
+    assert compare(*(own if one == "OWN" else one for one in arguments)) == 2
+    assert message in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == [own]
 
 
 @pytest.mark.usefixtures("without_page")

@@ -113,31 +113,23 @@ class TestChecking:
         assert '["x", 1, ["a"]]' in " ".join(out.split())
 
 
-def test_a_malformed_file_is_bad_input(check, tmp_path: Path) -> None:
-    code, out, complaints = check({"good": HOLDS, "bad": [op(0, SEND_A, type="done")]})
-    assert code == ExitCode.USAGE
-    assert out == ""
-    complaint = f'{tmp_path / "bad.json"}: op 0: type is "done"; legal: ok, info, fail'
+MALFORMED = {"good": HOLDS, "bad": [op(0, SEND_A, type="done")]}
+
+
+@pytest.mark.parametrize(
+    ("histories", "options", "complaint"),
+    [
+        (MALFORMED, (), '/bad.json: op 0: type is "done"; legal: ok, info, fail'),
+        ({}, ("nowhere.json",), "nowhere.json: cannot be read"),
+        ({"case": HOLDS}, (".",), ". is a run directory"),
+        ({}, (".", "--subscribe"), "a run directory has its own settings"),
+    ],
+)
+def test_bad_input_is_refused(check, histories, options, complaint) -> None:
+    code, out, complaints = check(histories, *options)
+    assert (code, out) == (ExitCode.USAGE, "")
     assert complaint in complaints
     assert "Traceback" not in complaints
-
-
-def test_a_missing_file_is_bad_input(check) -> None:
-    code, _, complaints = check({}, "nowhere.json")
-    assert code == ExitCode.USAGE
-    assert "nowhere.json: cannot be read" in complaints
-
-
-def test_histories_and_run_directories_do_not_mix(check, tmp_path: Path) -> None:
-    code, _, complaints = check({"case": HOLDS}, str(tmp_path))
-    assert code == ExitCode.USAGE
-    assert f"{tmp_path} is a run directory" in complaints
-
-
-def test_a_run_directory_has_its_own_configuration(check, tmp_path: Path) -> None:
-    code, _, complaints = check({}, str(tmp_path), "--subscribe")
-    assert code == ExitCode.USAGE
-    assert "a run directory has its own settings" in complaints
 
 
 def test_a_lone_surrogate_can_be_printed() -> None:

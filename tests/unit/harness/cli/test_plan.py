@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
-from typer.testing import CliRunner
 
-from ackproof.cli.main import app
 from ackproof.errors import ScenarioError
 from ackproof.scenario.loader import load
+from command_line import captured, invoked
 
 SCENARIO: dict[str, Any] = {
     "version": 1,
@@ -46,7 +45,7 @@ def written(tmp_path: Path, **changes: Any) -> Path:
 
 def planned(tmp_path: Path, *options: str, **changes: Any) -> dict[str, Any]:
     path, out = written(tmp_path, **changes), tmp_path / "plans"
-    result = CliRunner().invoke(app, ["plan", str(path), "--out", str(out), "--json", *options])
+    result = invoked("plan", path, "--out", out, "--json", *options)
     assert result.exit_code == 0, result.output
     (document,) = json.loads(result.stdout)
     return document
@@ -72,19 +71,11 @@ def test_the_limit_of_elr_is_compiled_into_triggers_on_state(tmp_path: Path) -> 
     answer = planned(tmp_path, *B7)
     assert (answer["loss"], answer["steps"]) == ("possible", 15)
     loss, clean = answer["scenarios"]
+    both = ["leader of orders-0 == 1", "isr of orders-0 is {1, 2}"]
     assert faults(loss["file"]) == [
         {"fault": "none", "id": "acked-0", "when": ["1000 more sent", "200 more acked"]},
-        {
-            "fault": "partition",
-            "id": "step-1",
-            "target": [3],
-            "listener": "INTERNAL",
-        },
-        {
-            "fault": "none",
-            "id": "rest-1",
-            "when": ["leader of orders-0 == 1", "isr of orders-0 is {1, 2}"],
-        },
+        {"fault": "partition", "id": "step-1", "target": [3], "listener": "INTERNAL"},
+        {"fault": "none", "id": "rest-1", "when": both},
         {"fault": "none", "id": "acked-1", "when": ["1000 more sent", "200 more acked"]},
         {"fault": "kill", "id": "step-2", "target": [2], "heal_when": ["rest-3 began"]},
         {
@@ -99,11 +90,7 @@ def test_the_limit_of_elr_is_compiled_into_triggers_on_state(tmp_path: Path) -> 
             "when": ["leader of orders-0 == none", "isr of orders-0 == 0"],
         },
         {"fault": "none", "id": "rest-4", "when": ["log of broker 2 says 'Kafka Server started'"]},
-        {
-            "fault": "none",
-            "id": "rest-5",
-            "when": ["leader of orders-0 == 1", "isr of orders-0 is {1, 2}"],
-        },
+        {"fault": "none", "id": "rest-5", "when": both},
         {"fault": "none", "id": "acked-5", "when": ["1000 more sent", "200 more acked"]},
     ]
     assert loss["phases"] == [
@@ -177,20 +164,15 @@ def test_without_a_possible_loss_a_suite_expects_none(tmp_path: Path) -> None:
         assert {phase["fate"] for phase in one["phases"]} == {"kept"}
 
 
-def test_a_search_that_ends_early_decides_nothing(tmp_path: Path) -> None:
-    path = written(tmp_path)
-    result = CliRunner().invoke(app, ["plan", str(path), "--max-states", "100", "--json"])
+def test_a_search_that_ends_early_is_continued(tmp_path: Path) -> None:
+    """It decides nothing, and is continued where it was stored."""
+    path, keep = written(tmp_path), tmp_path / "keep"
+    result = invoked("plan", path, "--keep", keep, "--max-states", "100", "--json")
     assert result.exit_code == 3
     (document,) = json.loads(result.stdout)
     assert document["loss"] == "unknown"
     assert "INCOMPLETE" in document["bounds"]
     assert document["scenarios"] == []
-
-
-def test_a_stored_search_is_continued(tmp_path: Path) -> None:
-    path, keep = written(tmp_path), tmp_path / "keep"
-    early = ["plan", str(path), "--keep", str(keep), "--max-states", "100", "--json"]
-    assert CliRunner().invoke(app, early).exit_code == 3
     levels = {one: one.stat().st_mtime_ns for one in keep.rglob("*.jsonl")}
     assert planned(tmp_path, *B7, "--keep", str(keep))["loss"] == "possible"
     assert levels
@@ -201,9 +183,8 @@ def test_a_search_that_cannot_be_stored_is_refused(tmp_path: Path) -> None:
     path, keep = written(tmp_path), tmp_path / "keep"
     keep.write_text("not a folder")
     with pytest.raises(ScenarioError, match=r"--keep .*: the search cannot be stored there"):
-        CliRunner().invoke(app, ["plan", str(path), "--keep", str(keep)], catch_exceptions=False)
+        invoked("plan", path, "--keep", keep)
 
 
 def test_too_many_perturbations_are_refused_with_the_limit(tmp_path: Path) -> None:
-    result = CliRunner().invoke(app, ["plan", str(written(tmp_path)), "--in-all", "9"])
-    assert result.exit_code == 2
+    assert captured("plan", written(tmp_path), "--in-all", "9").returncode == 2

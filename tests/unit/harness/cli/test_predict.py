@@ -6,12 +6,13 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from ackproof.cli.main import app
 from ackproof.prediction import predict as prediction
 from ackproof.runs.directory import PredictionRecord
+from command_line import invoked
 
+MINIMUM = "topics.orders.settings.min.insync.replicas=1"
 SCENARIO = Path(__file__).parents[4] / "scenarios" / "acks-all.yaml"
 
 
@@ -20,7 +21,7 @@ def gated(monkeypatch: pytest.MonkeyPatch, lost: str, *options: str, path: Path)
         {"predicted": {"lost": lost}, "prediction": {"trace": [], "reasons": {}, "bounds": "all"}}
     )
     monkeypatch.setattr(prediction, "predict", lambda scenario: record)
-    return CliRunner().invoke(app, ["predict", str(path), *options])
+    return invoked("predict", path, *options)
 
 
 @pytest.mark.parametrize(
@@ -60,13 +61,7 @@ def test_a_prediction_that_contradicts_what_is_expected_fails(
 
 @pytest.mark.parametrize(
     ("options", "replaced"),
-    [
-        ([], ""),
-        (
-            ["--set", "topics.orders.settings.min.insync.replicas=1"],
-            " with min.insync.replicas=1",
-        ),
-    ],
+    [([], ""), (["--set", MINIMUM], " with min.insync.replicas=1")],
 )
 def test_the_heading_of_an_arm_has_the_values_that_replace_its_own(
     monkeypatch: pytest.MonkeyPatch, options: list[str], replaced: str
@@ -90,7 +85,7 @@ def test_a_prediction_for_own_files_speaks_of_a_schedule_and_names_the_audit(
         ([str(SCENARIO)], ["--producer", str(own)]),
         ([str(SCENARIO)], []),
     ):
-        result = CliRunner().invoke(app, ["predict", *scenario, *options])
+        result = invoked("predict", *scenario, *options)
         assert result.exit_code == 0, result.output
         assert "This schedule " in result.stdout
         assert ("ackproof audit" in result.stdout) == bool(options)

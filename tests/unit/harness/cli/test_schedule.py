@@ -3,15 +3,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from typer.testing import CliRunner
-
-from ackproof.cli.main import app
+from command_line import invoked
 
 NEMESIS = Path(__file__).parents[4] / "scenarios" / "nemesis.yaml"
 
 
 def printed(*arguments: str) -> str:
-    result = CliRunner().invoke(app, ["schedule", *arguments])
+    result = invoked("schedule", *arguments)
     assert result.exit_code == 0, result.output
     return result.output
 

@@ -47,12 +47,3 @@ def test_no_word_breaks(
         return set(_BOXES.sub(" ", captured.out + captured.err).split())
 
     assert words(80) <= words(500)
-
-
-def test_the_list_of_scenarios_keeps_to_the_width(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    load_once(monkeypatch)
-    monkeypatch.setenv("COLUMNS", "80")
-    ackproof("scenarios")
-    assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
