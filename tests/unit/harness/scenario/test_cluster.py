@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
 from ackproof import kafka_versions
-from ackproof.errors import ScenarioError
 from ackproof.scenario.cluster import SecuritySpec, security_problems
-from ackproof.scenario.loader import load
 from ackproof.scenario.model import Scenario
 from ackproof.scenario.removal import removal_warnings, removes
+
+Loaded = Callable[[str], list[Scenario]]
+Refused = Callable[[str], str]
 
 SCENARIO = """\
 version: 1
@@ -23,12 +24,6 @@ workload:
   topic: orders
   settings: {acks: all, enable.idempotence: false}
 """
-
-
-def scenario(tmp_path: Path, text: str) -> Scenario:
-    path = tmp_path / "scenario.yaml"
-    path.write_text(text)
-    return load(path)[0].scenario
 
 
 CLUSTERS = [
@@ -59,26 +54,23 @@ CLUSTERS = [
 
 @pytest.mark.parametrize(("kafka", "cluster", "expected"), CLUSTERS)
 def test_an_illegal_cluster_is_refused_with_line_and_reason(
-    kafka: str, cluster: str, expected: str, tmp_path: Path
+    kafka: str, cluster: str, expected: str, refused: Refused
 ) -> None:
     text = SCENARIO.replace('"4.3.1"', kafka).replace("cluster: {}", f"cluster: {cluster}")
-    with pytest.raises(ScenarioError) as refusal:
-        scenario(tmp_path, text)
-    message = str(refusal.value)
+    message = refused(text)
     assert expected in message
-    assert f"{tmp_path}/scenario.yaml:{3 if cluster == '{}' else 4}:" in message
+    assert f"/small.yaml:{3 if cluster == '{}' else 4}:" in message
 
 
 @pytest.mark.parametrize("version", ["0.10.2.2", "2.6.2", "3.9.1", "4.1.0", "4.4.0", "4.5.0-rc1"])
-def test_every_version_is_legal_with_the_defaults(version: str, tmp_path: Path) -> None:
-    assert scenario(tmp_path, SCENARIO.replace("4.3.1", version)).kafka == version
+def test_every_version_is_legal_with_the_defaults(version: str, loaded: Loaded) -> None:
+    assert loaded(SCENARIO.replace("4.3.1", version))[0].kafka == version
 
 
-def test_an_idempotent_producer_needs_0_11(tmp_path: Path) -> None:
+def test_an_idempotent_producer_needs_0_11(loaded: Loaded, refused: Refused) -> None:
     text = SCENARIO.replace("idempotence: false", "idempotence: true")
-    with pytest.raises(ScenarioError, match=r"0\.11\.0 \(KIP-98\)"):
-        scenario(tmp_path, text.replace("4.3.1", "0.10.2.2"))
-    assert scenario(tmp_path, text.replace("4.3.1", "2.6.2")).workload.settings.idempotence
+    assert "0.11.0 (KIP-98)" in refused(text.replace("4.3.1", "0.10.2.2"))
+    assert loaded(text.replace("4.3.1", "2.6.2"))[0].workload.settings.idempotence
 
 
 TOPICS = [
@@ -87,26 +79,22 @@ TOPICS = [
     ("{assignment: [[1, 1]]}", "twice"),
     ("{assignment: [[1, 4]]}", "an unknown broker (the brokers are 1 to 3)"),
     ("{settings: {cleanup.policy: compact}}", "compaction removes acked records"),
-    (
-        "{settings: {retention.ms: 60000}}",
-        "retention (retention.ms=60000) may remove acked records",
-    ),
+    ("{settings: {retention.ms: 60000}}", "retention (retention.ms=60000) may remove acked"),
     ("{settings: {retention.bytes: 1000000}}", "expect.loss is none: remove the setting, or write"),
     ("{settings: {cleanup.policy: dellete}}", "delete, compact"),
 ]
 
 
 @pytest.mark.parametrize(("topic", "expected"), TOPICS)
-def test_an_illegal_topic_is_refused(topic: str, expected: str, tmp_path: Path) -> None:
-    with pytest.raises(ScenarioError) as refusal:
-        scenario(tmp_path, SCENARIO.replace("{orders: {}}", f"{{orders: {topic}}}"))
-    assert expected in str(refusal.value)
-    assert f"{tmp_path}/scenario.yaml:5:" in str(refusal.value)
+def test_an_illegal_topic_is_refused(topic: str, expected: str, refused: Refused) -> None:
+    message = refused(SCENARIO.replace("{orders: {}}", f"{{orders: {topic}}}"))
+    assert expected in message
+    assert "/small.yaml:5:" in message
 
 
-def test_counts_follow_from_the_assignment(tmp_path: Path) -> None:
+def test_counts_follow_from_the_assignment(loaded: Loaded) -> None:
     text = SCENARIO.replace("{orders: {}}", "{orders: {assignment: [[3, 1], [1, 2]]}}")
-    topic = scenario(tmp_path, text).topic
+    topic = loaded(text)[0].topic
     assert (topic.partitions, topic.replication_factor) == (2, 2)
 
 
@@ -119,17 +107,17 @@ def test_counts_follow_from_the_assignment(tmp_path: Path) -> None:
     ],
 )
 def test_retention_is_legal_if_it_is_long_or_any_loss_is_expected(
-    tmp_path: Path, settings: str, expect: str
+    loaded: Loaded, settings: str, expect: str
 ) -> None:
     text = SCENARIO.replace("{orders: {}}", f"{{orders: {{settings: {{{settings}}}}}}}")
-    scenario(tmp_path, f"{text}\nexpect: {{loss: {expect}}}\n")
+    assert loaded(f"{text}\nexpect: {{loss: {expect}}}\n")
 
 
-def test_old_timestamps_under_retention_are_a_warning(tmp_path: Path) -> None:
+def test_old_timestamps_under_retention_are_a_warning(loaded: Loaded) -> None:
     text = SCENARIO.replace("{orders: {}}", "{orders: {settings: {retention.ms: 604800000}}}")
     for by, count in (("14400m", 1), ("1440m", 0)):
         faults = f"faults: [{{fault: skew_timestamps, by: {by}}}]"
-        messages = list(removal_warnings(scenario(tmp_path, f"{text}\n{faults}\n")))
+        messages = list(removal_warnings(loaded(f"{text}\n{faults}\n")[0]))
         assert len(messages) == count
         for place, problem in messages:
             assert place == ("topics", "orders", "settings", "retention.ms")
@@ -143,10 +131,10 @@ def with_workload(line: str, text: str = COMPACTED) -> str:
     return text.replace("  topic: orders\n", f"  topic: orders\n{line}")
 
 
-def test_a_topic_of_the_workload_may_be_compacted_if_each_record_has_a_key(tmp_path: Path) -> None:
-    found = scenario(tmp_path, with_workload("  keys: 10\n"))
+def test_a_topic_of_the_workload_may_be_compacted_if_each_record_has_a_key(loaded: Loaded) -> None:
+    [found] = loaded(with_workload("  keys: 10\n"))
     assert (found.compacted_keys, removes(found)) == ({"orders": 10}, True)
-    plain = scenario(tmp_path, with_workload("  keys: 10\n", SCENARIO))
+    [plain] = loaded(with_workload("  keys: 10\n", SCENARIO))
     assert (plain.compacted_keys, removes(plain)) == ({}, False)
 
 
@@ -161,28 +149,26 @@ def test_a_topic_of_the_workload_may_be_compacted_if_each_record_has_a_key(tmp_p
     ],
 )
 def test_compaction_that_nobody_could_judge_is_refused(
-    line: str, expected: str, tmp_path: Path
+    line: str, expected: str, refused: Refused
 ) -> None:
     text = COMPACTED.replace("idempotence: false", "idempotence: true")
     if "settings" in line:
         text = text[: text.index("  settings: {acks")]
-    with pytest.raises(ScenarioError, match=expected):
-        scenario(tmp_path, with_workload(line, text))
+    assert expected in refused(with_workload(line, text))
 
 
-def test_topics_that_the_workload_does_not_write_may_be_compacted(tmp_path: Path) -> None:
+def test_topics_that_the_workload_does_not_write_may_be_compacted(loaded: Loaded) -> None:
     text = SCENARIO.replace(
         "{orders: {}}", "{orders: {}, state: {settings: {cleanup.policy: 'compact,delete'}}}"
     )
-    assert scenario(tmp_path, text).topics["state"].compacted
+    assert loaded(text)[0].topics["state"].compacted
 
 
-def test_a_workload_may_use_only_listeners_that_exist(tmp_path: Path) -> None:
+def test_a_workload_may_use_only_listeners_that_exist(loaded: Loaded, refused: Refused) -> None:
     text = SCENARIO.replace("  topic: orders\n", "  topic: orders\n  listener: SLOW\n")
-    with pytest.raises(ScenarioError, match="'SLOW' is not a listener for clients here"):
-        scenario(tmp_path, text)
+    assert "'SLOW' is not a listener for clients here" in refused(text)
     text = text.replace("cluster: {}", "cluster: {listeners: [SLOW]}")
-    assert scenario(tmp_path, text).workload.listener == "SLOW"
+    assert loaded(text)[0].workload.listener == "SLOW"
 
 
 def test_versions_are_ordered_by_their_numbers() -> None:

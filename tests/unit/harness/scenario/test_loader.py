@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import re
-from contextlib import nullcontext
 from pathlib import Path
 
 import jsonschema
@@ -225,104 +224,61 @@ def test_an_error_in_a_block_is_reported_with_its_line(
     assert f"{path}:{begins + line}: " in refusal.value.message
 
 
-@pytest.mark.parametrize(
-    ("proxied", "fault", "expected"),
-    [
-        ("LINK", "target: 1, api: AlterPartition", "needs CONTROLLER in cluster.proxied"),
-        ("LINK", "target: 1, api: WriteTxnMarkers", "needs INTERNAL in cluster.proxied"),
-        ("LINK", "target: active controller, api: Fetch", "needs CONTROLLER"),
-        ("CONTROLLER", "target: 1, api: AlterPartition", "write 'active controller'"),
-        ("OTHER", "target: 1, api: Fetch", "'OTHER' is not one of cluster.listeners"),
-    ],
-)
-def test_a_link_fault_needs_a_proxied_listener(
-    proxied: str, fault: str, expected: str, tmp_path: Path
-) -> None:
-    path = tmp_path / "link.yaml"
-    path.write_text(
-        "version: 1\nname: link\n"
-        f"cluster: {{listeners: [LINK], proxied: [{proxied}]}}\ntopics: {{orders: {{}}}}\n"
-        "workload: {topic: orders, settings: {acks: all, enable.idempotence: true}}\n"
-        f"faults:\n  - {{fault: link, direction: response, action: hold, {fault}}}\n"
-    )
-    with pytest.raises(ScenarioError, match=expected):
-        load(path)
+LINK = "fault: link, direction: response, action: hold"
+CUT = "fault: partition, target: 1, peers"
+LAG = "fault: kill, target: 1, when: lag of broker 3 on orders-0 == 0"
+MOVED = f"{LAG}}}, {{fault: reassign, topic: orders, to: [1, 3]"
+
+
+def of_listener(proxied: str) -> dict[str, str]:
+    return {"cluster": f"{{listeners: [LINK], proxied: [{proxied}]}}"}
 
 
 @pytest.mark.parametrize(
-    ("topic", "more", "expected"),
+    ("parts", "fault", "expected"),
     [
-        ("assignment: [[1, 2]]", "", r"broker 3 need not have .* orders-0 \(they are on \[1, 2\]"),
-        ("replication_factor: 2", "", r"Kafka chooses the brokers\): set topics.orders.assignment"),
-        ("assignment: [[1, 3]]", "", ""),
-        ("replication_factor: 3", "", ""),
-        ("assignment: [[1, 2]]", ", {fault: reassign, topic: orders, to: [1, 3]}", ""),
+        # Listeners behind the proxy.
+        (of_listener("LINK"), f"{LINK}, target: 1, api: AlterPartition", "needs CONTROLLER in cl"),
+        (of_listener("LINK"), f"{LINK}, target: 1, api: WriteTxnMarkers", "needs INTERNAL in clu"),
+        (of_listener("LINK"), f"{LINK}, target: active controller, api: Fetch", "needs CONTROLLER"),
+        (of_listener("CONTROLLER"), f"{LINK}, target: 1, api: AlterPartition", "write 'active con"),
+        (of_listener("OTHER"), f"{LINK}, target: 1, api: Fetch", "'OTHER' is not one of cluster.l"),
+        ({"cluster": "{proxied: [INTERNAL]}"}, f"{CUT}: brokers", "INTERNAL leads through the Ka"),
+        ({"cluster": "{proxied: [CONTROLLER]}"}, f"{CUT}: brokers", "CONTROLLER leads through t"),
+        ({"cluster": "{proxied: [INTERNAL]}"}, f"{CUT}: clients", ""),
+        ({"cluster": "{proxied: [CONTROLLER]}"}, f"{CUT}: clients", ""),
+        # Brokers that need not have a replica.
+        ({"topic": "assignment: [[1, 2]]"}, LAG, "orders-0 (they are on [1, 2]"),
+        ({"topic": "replication_factor: 2"}, LAG, "Kafka chooses the brokers): set topics.orders"),
+        ({"topic": "assignment: [[1, 3]]"}, LAG, ""),
+        ({"topic": "replication_factor: 3"}, LAG, ""),
+        ({"topic": "assignment: [[1, 2]]"}, MOVED, ""),
+        # Clients that cannot show it, and too many brokers.
+        ({"workload": "transactions: {}"}, "fault: fill_buffer", "its buffer never fills"),
+        ({"workload": "consumers: {g: {via: assign}}"}, "fault: rebalance_storm", "no group reba"),
+        (
+            {"workload": "consumers: {g: {members: 2}}"},
+            "fault: crash_client, client: consumer 2",
+            "0 to 1",
+        ),
+        (
+            {"blast_radius": "{brokers: minority}"},
+            "fault: kill, target: [1, 2]",
+            "hits 2 brokers, and blast_radius.brokers allows 1",
+        ),
     ],
 )
-def test_the_lag_of_a_broker_without_a_replica_is_refused(
-    topic: str, more: str, expected: str, tmp_path: Path
+def test_a_fault_that_cannot_have_its_effect_is_refused(
+    loaded, refused, parts: dict[str, str], fault: str, expected: str
 ) -> None:
-    path = tmp_path / "lag.yaml"
-    path.write_text(
-        f"version: 1\nname: lag\ntopics: {{orders: {{{topic}}}}}\n"
-        "workload: {topic: orders, settings: {acks: all, enable.idempotence: true}}\n"
-        f"faults: [{{fault: kill, target: 1, when: lag of broker 3 on orders-0 == 0}}{more}]\n"
-    )
-    with pytest.raises(ScenarioError, match=expected) if expected else nullcontext():
-        load(path)
-
-
-@pytest.mark.parametrize("proxied", ["INTERNAL", "CONTROLLER"])
-def test_a_cut_of_proxied_links_is_refused(proxied: str, tmp_path: Path) -> None:
-    path = tmp_path / "cut.yaml"
+    keys = {"cluster": "{}", "blast_radius": "{}", **parts}
     text = (
-        f"version: 1\nname: cut\ncluster: {{proxied: [{proxied}]}}\ntopics: {{orders: {{}}}}\n"
-        "workload: {topic: orders, settings: {acks: all, enable.idempotence: true}}\n"
-        "faults:\n  - {fault: partition, target: 1, peers: PEERS}\n"
-    )
-    path.write_text(text.replace("PEERS", "brokers"))
-    with pytest.raises(ScenarioError, match=f"{proxied} leads through the Kafka proxy"):
-        load(path)
-    path.write_text(text.replace("PEERS", "clients"))
-    assert load(path)
-
-
-@pytest.mark.parametrize(
-    ("workload", "fault", "expected"),
-    [
-        ("transactions: {}", "fault: fill_buffer", "its buffer never fills"),
-        ("consumers: {g: {via: assign}}", "fault: rebalance_storm", "no group rebalances"),
-        ("consumers: {g: {members: 2}}", "fault: crash_client, client: consumer 2", "0 to 1"),
-    ],
-)
-def test_a_fault_that_a_client_cannot_show_is_refused(
-    workload: str, fault: str, expected: str, tmp_path: Path
-) -> None:
-    path = tmp_path / "clients.yaml"
-    path.write_text(
-        "version: 1\nname: clients\ntopics: {orders: {}}\n"
+        f"version: 1\nname: small\ncluster: {keys['cluster']}\n"
+        f"blast_radius: {keys['blast_radius']}\ntopics: {{orders: {{{keys.get('topic', '')}}}}}\n"
         "workload:\n  topic: orders\n  settings: {acks: all, enable.idempotence: true}\n"
-        f"  {workload}\n"
-        f"faults:\n  - {{{fault}}}\n"
+        f"  {keys.get('workload', '')}\nfaults: [{{{fault}}}]\n"
     )
-    with pytest.raises(ScenarioError, match=expected):
-        load(path)
-
-
-def test_a_fault_beyond_the_blast_radius_is_refused(tmp_path: Path) -> None:
-    path = _blocks(
-        tmp_path, "  - {fault: kill, target: [1, 2]}\n", "blast_radius: {brokers: minority}\n"
-    )
-    with pytest.raises(ScenarioError, match=r"hits 2 brokers, and blast_radius.brokers allows 1"):
-        load(path)
-
-
-@pytest.mark.parametrize("matrix", ["[]", "", "{}", "3"])
-def test_a_matrix_without_configurations_is_refused(matrix: str, tmp_path: Path) -> None:
-    path = tmp_path / "bad.yaml"
-    path.write_text(ACKS[: ACKS.index("matrix:")] + f"matrix: {matrix}\n")
-    with pytest.raises(ScenarioError, match="names of configurations"):
-        load(path)
+    assert expected in refused(text) if expected else loaded(text)
 
 
 def test_an_anchor_may_name_two_places(tmp_path: Path) -> None:
@@ -332,46 +288,32 @@ def test_an_anchor_may_name_two_places(tmp_path: Path) -> None:
     assert load(path)[0].scenario.name == "acks-all"
 
 
-def test_what_the_yaml_library_stumbles_over_is_not_valid(tmp_path: Path) -> None:
-    path = tmp_path / "keys.yaml"
-    path.write_text("!!omap [ {{a: 1}: 2} ]\n")
-    with pytest.raises(ScenarioError, match="not valid YAML: unhashable"):
-        load(path)
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        (SCENARIOS / "acsk.yaml", r"Did you mean .*acks\.yaml"),
+        (Path("akcs"), r"akcs: no such scenario file\. Did you mean acks\?"),
+        (ROOT / "reference_model", "holds no scenario file"),
+    ],
+)
+def test_a_path_without_a_scenario_is_refused(path: Path, expected: str) -> None:
+    with pytest.raises(ScenarioError, match=expected):
+        load_all(path) if path.is_dir() else load(path)
 
 
-def test_a_syntax_error_has_its_line_and_column(tmp_path: Path) -> None:
-    path = tmp_path / "open.yaml"
-    path.write_text("version: 1\nname: [x\ntopics: {}\n")
-    with pytest.raises(ScenarioError, match=r"open\.yaml:3: not valid YAML: column 7: expected"):
-        load(path)
+HEAD = ACKS[: ACKS.index("matrix:")]
 
 
-def test_a_missing_file_is_reported_with_the_nearest_name() -> None:
-    with pytest.raises(ScenarioError, match=r"Did you mean .*acks\.yaml"):
-        load(SCENARIOS / "acsk.yaml")
-
-
-def test_a_missing_name_is_reported_with_the_nearest_shipped_scenario() -> None:
-    with pytest.raises(ScenarioError, match=r"akcs: no such scenario file\. Did you mean acks\?"):
-        load(Path("akcs"))
-
-
-def test_a_configuration_file_is_no_scenario(tmp_path: Path) -> None:
-    path = tmp_path / "compose.yml"
-    path.write_text("services: {kafka: {image: apache/kafka}}\n")
-    with pytest.raises(ScenarioError, match="this is no scenario") as refused:
-        load(path)
-    assert "`ackproof audit FILE`" in str(refused.value.hint)
-
-
-@pytest.mark.parametrize("text", ["", "- a\n", "just words\n"])
-def test_a_file_without_a_mapping_is_refused(text: str, tmp_path: Path) -> None:
-    path = tmp_path / "bad.yaml"
-    path.write_text(text)
-    with pytest.raises(ScenarioError, match="a scenario is a mapping"):
-        load(path)
-
-
-def test_a_folder_without_scenarios_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ScenarioError, match="holds no scenario file"):
-        load_all(tmp_path)
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        *((f"{HEAD}matrix: {none}\n", "names of config") for none in ("[]", "", "{}", "3")),
+        *((text, "a scenario is a mapping") for text in ("", "- a\n", "just words\n")),
+        ("!!omap [ {{a: 1}: 2} ]\n", "not valid YAML: unhashable"),
+        ("version: 1\nname: [x\ntopics: {}\n", "yaml:3: not valid YAML: column 7: expected"),
+        ("services: {kafka: {image: apache/kafka}}\n", "this is no scenario"),
+        ("services: {kafka: {image: apache/kafka}}\n", "`ackproof audit FILE`"),
+    ],
+)
+def test_a_text_that_is_no_scenario_is_refused(refused, text: str, expected: str) -> None:
+    assert expected in refused(text)
