@@ -52,6 +52,16 @@ def names(schedule: Schedule) -> list[str]:
     return [window.fault for window in schedule.windows]
 
 
+def begun(world: World, schedule: Schedule, *moments: float) -> list[int]:
+    """Return how many faults have begun by each of these moments, in seconds."""
+    counts = []
+    for world.seconds in moments:
+        for _ in range(10):
+            schedule.tick()
+        counts.append(len(schedule.windows))
+    return counts
+
+
 class Quiet:
     """A reporter without output."""
 

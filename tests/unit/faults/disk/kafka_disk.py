@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
 from pathlib import Path
 
-import google_crc32c
-
+import segment_files
 from ackproof_faults.disk import _disk
 
 
 def batch(first: int, count: int, size: int = 100) -> bytes:
     """Return a batch with a correct CRC and arbitrary records."""
-    covered = struct.pack(">hi", 0, count - 1) + bytes(40 - 6) + b"r" * size
-    crc = google_crc32c.value(covered)
-    rest = struct.pack(">ibI", 0, 2, crc) + covered
-    return struct.pack(">qi", first, len(rest)) + rest
+    return segment_files.batch(first, count=count, payload=b"r" * size)
 
 
 def write(folder: Path, base: int, batches: Sequence[bytes]) -> None:

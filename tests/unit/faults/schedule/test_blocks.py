@@ -22,7 +22,7 @@ from ackproof_faults import (
 from ackproof_faults.schedule.context import certain_conflicts
 from ackproof_faults.schedule.sampling import SampledLoop, SampledSequence, Sampler
 from support.fake_cluster import FakeCluster
-from support.recorded_schedules import World, names
+from support.recorded_schedules import World, begun, names
 from support.schedules import STEPS, cut, kill
 
 
@@ -40,10 +40,7 @@ def ticks(schedule: Schedule, count: int = 10) -> None:
 def test_a_step_after_a_block_begins_when_everything_in_it_has_recovered() -> None:
     world = World(cluster=FakeCluster(recovered=False))
     one = schedule(world, {"sequence": [kill(1, heal_after="1s")]}, kill(2))
-    ticks(one)
-    world.seconds = 1
-    ticks(one)
-    assert names(one) == ["kill"]
+    assert begun(world, one, 0, 1) == [1, 1]
     assert one.windows[0].healed_at is not None
     world.cluster.recovered = True
     ticks(one)
@@ -72,26 +69,17 @@ def test_a_branch_can_wait_for_a_fault_of_another() -> None:
     one = schedule(
         world, {"parallel": [waiting, cut(2, id="the-cut", or_after="5s", heal_after="5s")]}
     )
-    ticks(one)
-    assert names(one) == []
-    world.seconds = 5
-    ticks(one)
+    assert begun(world, one, 0, 5) == [0, 2]
     assert names(one) == ["isolate_replication", "kill"]
     assert one.windows[1].healed_at is None
-    world.seconds = 10
-    ticks(one)
+    assert begun(world, one, 10) == [2]
     assert one.done
 
 
 def test_loop_has_repeat_turns_at_least_every_apart() -> None:
     world = World()
     one = schedule(world, {"sequence": [kill(1)], "repeat": 3, "every": "10s"})
-    ticks(one)
-    assert len(one.windows) == 1
-    for seconds in (9.9, 10, 19.9, 20, 100):
-        world.seconds = seconds
-        ticks(one)
-    assert len(one.windows) == 3
+    assert begun(world, one, 0, 9.9, 10, 19.9, 20, 100) == [1, 1, 2, 2, 3, 3]
     assert one.done
 
 
@@ -99,23 +87,16 @@ def test_loop_begins_no_turn_after_for_or_until() -> None:
     for bound in ({"for": "10s"}, {"until": "10 acked"}):
         world = World()
         one = schedule(world, {"sequence": [kill(1, heal_after="2s")], **bound})
-        ticks(one)
-        world.seconds = 2
-        ticks(one)
-        assert len(one.windows) == 2, bound
-        world.seconds, world.acked = 11, 10
-        ticks(one)
-        assert len(one.windows) == 2, bound
+        assert begun(world, one, 0, 2) == [1, 2], bound
+        world.acked = 10
+        assert begun(world, one, 11) == [2], bound
         assert one.done
 
 
 def test_endless_loop_leaves_no_waiting_faults() -> None:
     world = World()
     one = schedule(world, {"sequence": [kill(1, heal_after="1s")], "every": "1s"})
-    for second in range(6):
-        world.seconds = second
-        ticks(one)
-    assert len(one.windows) > 3
+    assert begun(world, one, *range(6))[-1] > 3
     assert not one.done
     assert one.waiting == one.unended == []
     one.heal_all()
@@ -133,30 +114,14 @@ def test_conditions_on_faults_apply_to_their_own_turn_of_a_loop() -> None:
     world = World()
     both = [kill(2, when="c began"), cut(1, id="c", or_after="5s")]
     one = schedule(world, {"sequence": [{"parallel": both}], "repeat": 2})
-    ticks(one)
-    world.seconds = 5
-    ticks(one)
-    assert names(one) == ["isolate_replication", "kill"]
-    world.seconds = 9
-    ticks(one)
-    assert names(one) == ["isolate_replication", "kill"]  # this turn's has not begun
-    world.seconds = 10
-    ticks(one)
+    assert begun(world, one, 0, 5, 9, 10) == [0, 2, 2, 4]
     assert names(one) == ["isolate_replication", "kill"] * 2
 
 
 def test_heal_all_heals_every_branch_and_cancels_waiting_faults() -> None:
     world = World()
-    one = schedule(
-        world,
-        {
-            "parallel": [
-                {"sequence": [cut(1, heal_after="9s")], "repeat": 9},
-                cut(2, heal_after="9s"),
-            ]
-        },
-        kill(3),
-    )
+    looping = {"sequence": [cut(1, heal_after="9s")], "repeat": 9}
+    one = schedule(world, {"parallel": [looping, cut(2, heal_after="9s")]}, kill(3))
     ticks(one)
     one.heal_all()
     ticks(one)
@@ -263,18 +228,13 @@ def test_a_nemesis_runs_one_fault_after_the_other() -> None:
 
 def test_a_fault_beyond_the_blast_radius_waits_until_there_is_room() -> None:
     world = World()
-    one = schedule(
-        world,
-        {"parallel": [kill(1, heal_after="5s"), kill(2, heal_after="5s")]},
-        brokers="minority",
-    )
+    both = [kill(1, heal_after="5s"), kill(2, heal_after="5s")]
+    one = schedule(world, {"parallel": both}, brokers="minority")
     ticks(one)
     assert [window.nodes for window in one.windows] == [(1,)]
     assert "blast_radius.brokers: minority (1 of 3)" in one.waiting_for
     world.cluster.recovered = False
-    world.seconds = 5
-    ticks(one)
-    assert len(one.windows) == 1  # healed, but not back yet
+    assert begun(world, one, 5) == [1]  # healed, but not back yet
     world.cluster.recovered = True
     ticks(one)
     assert [window.nodes for window in one.windows] == [(1,), (2,)]
@@ -394,21 +354,18 @@ def test_observation_reads_the_state_of_the_cluster() -> None:
     assert names(one) == ["kill"]
 
 
+ONCE_EACH = {"kill": (1, 1), "isolate_replication": (1, 1)}
+
+
 @pytest.mark.parametrize(
     ("steps", "expected"),
     [
         ([kill(), kill(2), cut()], {"kill": (2, 2), "isolate_replication": (1, 1)}),
-        (
-            [{"parallel": [kill(), cut("any broker")]}],
-            {"kill": (1, 1), "isolate_replication": (1, 1)},
-        ),
-        ([{"sequence": [kill(), cut()]}], {"kill": (1, 1), "isolate_replication": (1, 1)}),
+        ([{"parallel": [kill(), cut("any broker")]}], ONCE_EACH),
+        ([{"sequence": [kill(), cut()]}], ONCE_EACH),
         ([kill(), {"sequence": [kill()], "repeat": 3}], {"kill": (1, 4)}),
         ([{"sequence": [kill()], "every": "1s"}], {"kill": (0, math.inf)}),
-        (
-            [{"sequence": [{"one_of": [kill(), kill(2)]}], "repeat": 3}],
-            {"kill": (0, math.inf)},
-        ),
+        ([{"sequence": [{"one_of": [kill(), kill(2)]}], "repeat": 3}], {"kill": (0, math.inf)}),
     ],
 )
 def test_times_begun_of_each_fault(

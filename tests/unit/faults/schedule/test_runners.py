@@ -8,7 +8,7 @@ from ackproof_faults import FaultError
 from ackproof_faults.network.isolate_replication import IsolateReplication
 from ackproof_faults.process.stops import Kill
 from support.fake_cluster import FakeCluster
-from support.recorded_schedules import World, names
+from support.recorded_schedules import World, begun, names
 
 
 @pytest.mark.parametrize(
@@ -22,15 +22,14 @@ from support.recorded_schedules import World, names
 def test_a_fault_begins_on_its_condition_or_when_its_time_is_up(
     fields: dict[str, Any], acked: int, seconds: float, trigger: str
 ) -> None:
-    world = World()
-    schedule = world.schedule(Kill(target=1, **fields))
-    world.acked, world.seconds = max(0, acked - 1), max(0, seconds - 0.1)
-    schedule.tick()
-    assert names(schedule) == []
+    """The next one waits for it."""
+    world = World(acked=max(0, acked - 1))
+    schedule = world.schedule(Kill(target=1, **fields), Kill(target=2))
+    assert begun(world, schedule, max(0, seconds - 0.1)) == [0]
     assert "start of kill of broker 1" in schedule.waiting_for
-    world.acked, world.seconds = acked, seconds
-    schedule.tick()
-    assert [window.trigger for window in schedule.windows] == [trigger]
+    world.acked = acked
+    assert begun(world, schedule, seconds) == [2]
+    assert [window.trigger for window in schedule.windows] == [trigger, "at once"]
 
 
 def test_waiting_for_names_unmet_and_unknown_conditions() -> None:
@@ -66,36 +65,18 @@ def test_more_counts_from_the_verification_of_the_fault_before() -> None:
     assert names(schedule) == ["isolate_replication", "kill"]
 
 
-def test_faults_begin_in_their_order() -> None:
-    world = World()
-    schedule = world.schedule(Kill(target=1, when="10 acked"), Kill(target=2))
-    schedule.tick()
-    assert names(schedule) == []
-
-
-def test_fault_is_healed_when_the_leader_has_changed() -> None:
-    world = World()
-    kill = Kill(target="leader of orders-0", heal_when="leader of orders-0 changed")
-    schedule = world.schedule(kill)
-    schedule.tick()
-    schedule.tick()
-    assert schedule.windows[0].healed_at is None
-    world.cluster.now_leader = None
-    schedule.tick()
-    assert schedule.windows[0].healed_at is None
+@pytest.mark.parametrize("before", [1, None])
+def test_fault_is_healed_when_the_leader_has_changed(before: int | None) -> None:
+    """A leader that was unknown before the fault has not changed."""
+    world = World(cluster=FakeCluster(now_leader=before))
+    schedule = world.schedule(Kill(target=1, heal_when="leader of orders-0 changed"))
+    for leader in (before, None, 1):
+        world.cluster.now_leader = leader
+        schedule.tick()
+        assert schedule.windows[0].healed_at is None
     world.cluster.now_leader = 2
     schedule.tick()
-    assert schedule.windows[0].healed_at is not None
-    assert schedule.done
-
-
-def test_leader_unknown_before_the_fault_has_not_changed() -> None:
-    world = World(cluster=FakeCluster(now_leader=None))
-    schedule = world.schedule(Kill(target=1, heal_when="leader of orders-0 changed"))
-    schedule.tick()
-    world.cluster.now_leader = 1
-    schedule.tick()
-    assert schedule.windows[0].healed_at is None
+    assert schedule.done is (before is not None)
 
 
 def test_last_known_leader_is_used_while_the_leader_is_unknown() -> None:
@@ -130,9 +111,7 @@ def test_a_fault_without_an_end_lasts_until_the_others_are_healed() -> None:
     world = World()
     cut = IsolateReplication(target=1)
     schedule = world.schedule(cut, Kill(target=1, heal_after="3s"))
-    schedule.tick()
-    schedule.tick()
-    schedule.tick()
+    assert begun(world, schedule, 0) == [2]
     assert [window.healed_at for window in schedule.windows] == [None, None]
     world.seconds = 3
     schedule.tick()
