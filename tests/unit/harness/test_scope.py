@@ -9,6 +9,7 @@ from ackproof.scenario.model import Scenario
 from ackproof.scenario.validation import warnings
 from ackproof.scope import SUBJECTS, beyond
 from documented import ROOT
+from support.run_directories import small
 
 
 @pytest.mark.parametrize(
@@ -43,18 +44,9 @@ def test_the_page_lists_every_part() -> None:
 
 
 def scenario(**settings: object) -> Scenario:
-    return Scenario.model_validate(
-        {
-            "version": 1,
-            "name": "scope",
-            "cluster": {"settings": {"group.share.heartbeat.interval.ms": 3}, "features": {}},
-            "topics": {"orders": {"settings": settings}},
-            "workload": {
-                "topic": "orders",
-                "settings": {"acks": "all", "enable.idempotence": True},
-            },
-        }
-    )
+    cluster = {"settings": {"group.share.heartbeat.interval.ms": 3}, "features": {}}
+    topics = {"orders": {"settings": settings}}
+    return Scenario.model_validate(small(cluster=cluster, topics=topics))
 
 
 def test_a_scenario_has_a_warning_for_each_part() -> None:

@@ -86,198 +86,117 @@ def sets(found: list[Risk], effect: Effect, **when: str) -> set[str]:
     }
 
 
-COMMITTED = "read_committed"
+LOST, DUPLICATED, REORDERED = Effect.LOST, Effect.DUPLICATED, Effect.REORDERED
+UNPROCESSED, REPROCESSED = Effect.UNPROCESSED, Effect.REPROCESSED
+READS_STOP, WRITES_STOP = Effect.READS_STOP, Effect.WRITES_STOP
+REMOVED, REFUSED = Effect.REMOVED, Effect.REFUSED
+
 LIBRDKAFKA = {"library": "librdkafka"}
+COMMITTED = {"consumer": {"isolation.level": "read_committed"}}
+TXN = {"producer": {"transactional.id": "t"}}
+OFFSETS = "offsets.topic.replication.factor"
+UNCLEAN = {"unclean.leader.election.enable": "true"}
+IN_FLIGHT = "max.in.flight.requests.per.connection"
+NEW = {"kafka": "4.3.1"}
+ALONE = {"brokers": 1, "replicas": 1}
+TWO = {"brokers": 2, "replicas": 2}
+
+
+def minimum(replicas: int, kafka: str) -> dict[str, object]:
+    return {"kafka": kafka, "topic": {"min.insync.replicas": str(replicas)}}
+
+
+def sending(**settings: str) -> dict[str, object]:
+    return {"producer": {key.replace("_", "."): value for key, value in settings.items()}}
 
 
 @pytest.mark.parametrize(
     ("effect", "failures", "has", "has_not"),
     [
-        (Effect.DUPLICATED, "crash", {"producer": PLAIN}, {}),
-        (Effect.DUPLICATED, "client_timeout", {"producer": {}, **LIBRDKAFKA}, {}),
+        (DUPLICATED, "crash", {"producer": PLAIN}, {}),
+        (DUPLICATED, "client_timeout", {"producer": {}, **LIBRDKAFKA}, {}),
+        (DUPLICATED, "leader_move", {"producer": PLAIN}, sending(**PLAIN, retries="0")),
+        (DUPLICATED, "lag", {"producer": PLAIN}, sending(acks="1")),
+        (DUPLICATED, "client_timeout", LIBRDKAFKA, {}),
+        (REORDERED, "client_timeout", {"producer": PLAIN}, sending(**PLAIN, **{IN_FLIGHT: "1"})),
         (
-            Effect.DUPLICATED,
-            "leader_move",
-            {"producer": PLAIN},
-            {"producer": {**PLAIN, "retries": "0"}},
-        ),
-        (Effect.DUPLICATED, "lag", {"producer": PLAIN}, {"producer": {"acks": "1"}}),
-        (
-            Effect.DUPLICATED,
-            "client_timeout",
-            {"producer": IDEMPOTENT, **LIBRDKAFKA},
-            {"producer": IDEMPOTENT},
-        ),
-        (
-            Effect.REORDERED,
-            "client_timeout",
-            {"producer": PLAIN},
-            {"producer": {**PLAIN, "max.in.flight.requests.per.connection": "1"}},
-        ),
-        (
-            Effect.UNPROCESSED,
+            UNPROCESSED,
             "consumer_crash",
             {"consumer": {}, **LIBRDKAFKA},
             {"consumer": {"enable.auto.commit": "false"}, **LIBRDKAFKA},
         ),
+        (LOST, "client_timeout", TXN, {**TXN, **NEW}),
+        (LOST, "client_timeout", {**TXN, **NEW, **LIBRDKAFKA}, {**NEW, **LIBRDKAFKA}),
         (
-            Effect.LOST,
-            "client_timeout",
-            {"producer": {"transactional.id": "t"}},
-            {"producer": {"transactional.id": "t"}, "kafka": "4.3.1"},
-        ),
-        (
-            Effect.LOST,
-            "client_timeout",
-            {"producer": {"transactional.id": "t"}, "kafka": "4.3.1", **LIBRDKAFKA},
-            {"producer": IDEMPOTENT, "kafka": "4.3.1", **LIBRDKAFKA},
-        ),
-        (
-            Effect.LOST,
+            LOST,
             "lag+crash",
-            {"kafka": "2.6.2", "topic": {"unclean.leader.election.enable": "true"}},
-            {
-                "kafka": "2.6.2",
-                "topic": {"unclean.leader.election.enable": "true", "min.insync.replicas": "3"},
-            },
+            {"kafka": "2.6.2", "topic": UNCLEAN},
+            {"kafka": "2.6.2", "topic": {**UNCLEAN, "min.insync.replicas": "3"}},
         ),
-        (Effect.LOST, "lag+leader_move", {"kafka": "3.8.1"}, {"kafka": "3.9.1"}),
+        (LOST, "lag+leader_move", {"kafka": "3.8.1"}, {"kafka": "3.9.1"}),
         (
-            Effect.UNPROCESSED,
+            UNPROCESSED,
             "partitions_added",
             {"consumer": {}},
             {"consumer": {"auto.offset.reset": "earliest"}},
         ),
         (
-            Effect.UNPROCESSED,
+            UNPROCESSED,
             "disk_replaced",
-            {"broker": {"offsets.topic.replication.factor": "1"}, "consumer": {}},
-            {"broker": {"offsets.topic.replication.factor": "3"}, "consumer": {}},
+            {"broker": {OFFSETS: "1"}, "consumer": {}},
+            {"broker": {OFFSETS: "3"}, "consumer": {}},
         ),
         (
-            Effect.UNPROCESSED,
+            UNPROCESSED,
             "lag+power_loss",
-            {"kafka": "4.3.1", "consumer": {}},
-            {"kafka": "4.3.1", "consumer": {}, "broker": {"min.insync.replicas": "2"}},
+            {**NEW, "consumer": {}},
+            {**NEW, "consumer": {}, "broker": {"min.insync.replicas": "2"}},
         ),
+        (REPROCESSED, "consumer_crash", {"consumer": {}, "framework": "Spring"}, {}),
+        (READS_STOP, "crash", {"broker": {OFFSETS: "1"}}, {}),
+        (READS_STOP, "", ALONE, {"brokers": 3, "replicas": 1}),
+        (READS_STOP, "", {**TWO, "broker": {OFFSETS: "3"}}, {**TWO, "broker": {OFFSETS: "2"}}),
+        # From 3.7 the minimum counts up to the number of replicas (KAFKA-15583).
+        (WRITES_STOP, "", minimum(4, "3.6.2"), minimum(4, "3.7.2")),
+        (WRITES_STOP, "", minimum(4, "3.6.2"), minimum(4, "3.7.0")),
+        (WRITES_STOP, "crash", minimum(4, "3.7.2"), minimum(2, "3.7.2")),
+        # Replicas count, not brokers.
+        (WRITES_STOP, "crash", {"brokers": 5, "replicas": 2}, {"brokers": 5, "replicas": 3}),
+        (READS_STOP, "lag+crash", {}, NEW),
+        (READS_STOP, "lag+crash", {}, {"topic": UNCLEAN}),
+        (READS_STOP, "crash+crash", {"combined": 3}, {}),
+        (WRITES_STOP, "controllers+crash", {}, {"combined": 3}),
+        (WRITES_STOP, "crash", {"replicas": 2}, {}),
+        (WRITES_STOP, "crash+crash", {}, {"topic": {"min.insync.replicas": "1"}}),
+        (WRITES_STOP, "lag", {}, sending(acks="1")),
+        (READS_STOP, "lag+crash", {"kafka": "3.9.1", "mode": "zookeeper"}, NEW),
+        (WRITES_STOP, "", {**ALONE, **TXN}, ALONE),
+        (REMOVED, "", {}, {"topic": {"retention.ms": "-1"}}),
         (
-            Effect.REPROCESSED,
-            "consumer_crash",
-            {"consumer": {}, "framework": "Spring"},
-            {},
-        ),
-        (
-            Effect.READS_STOP,
-            "crash",
-            {"broker": {"offsets.topic.replication.factor": "1"}},
-            {},
-        ),
-        (Effect.READS_STOP, "", {"brokers": 1, "replicas": 1}, {"brokers": 3, "replicas": 1}),
-        (
-            Effect.READS_STOP,
-            "",
-            {"brokers": 2, "replicas": 2, "broker": {"offsets.topic.replication.factor": "3"}},
-            {"brokers": 2, "replicas": 2, "broker": {"offsets.topic.replication.factor": "2"}},
-        ),
-        (  # from 3.7 the minimum counts up to the number of replicas (KAFKA-15583)
-            Effect.WRITES_STOP,
-            "",
-            {"kafka": "3.6.2", "topic": {"min.insync.replicas": "4"}},
-            {"kafka": "3.7.2", "topic": {"min.insync.replicas": "4"}},
-        ),
-        (
-            Effect.WRITES_STOP,
-            "crash",
-            {"kafka": "3.7.2", "topic": {"min.insync.replicas": "4"}},
-            {"kafka": "3.7.2", "topic": {"min.insync.replicas": "2"}},
-        ),
-        (  # replicas count, not brokers
-            Effect.WRITES_STOP,
-            "crash",
-            {"brokers": 5, "replicas": 2},
-            {"brokers": 5, "replicas": 3},
-        ),
-        (Effect.READS_STOP, "lag+crash", {}, {"kafka": "4.3.1"}),
-        (
-            Effect.READS_STOP,
-            "lag+crash",
-            {},
-            {"topic": {"unclean.leader.election.enable": "true"}},
-        ),
-        (Effect.READS_STOP, "crash+crash", {"combined": 3}, {}),
-        (Effect.WRITES_STOP, "controllers+crash", {}, {"combined": 3}),
-        (Effect.WRITES_STOP, "crash", {"replicas": 2}, {}),
-        (Effect.WRITES_STOP, "crash+crash", {}, {"topic": {"min.insync.replicas": "1"}}),
-        (Effect.WRITES_STOP, "lag", {}, {"producer": {"acks": "1"}}),
-        (
-            Effect.WRITES_STOP,
-            "",
-            {"kafka": "3.6.2", "topic": {"min.insync.replicas": "4"}},
-            {"kafka": "3.7.0", "topic": {"min.insync.replicas": "4"}},
-        ),
-        (
-            Effect.READS_STOP,
-            "lag+crash",
-            {"kafka": "3.9.1", "mode": "zookeeper"},
-            {"kafka": "4.3.1"},
-        ),
-        (
-            Effect.WRITES_STOP,
-            "",
-            {"brokers": 1, "replicas": 1, "producer": {"transactional.id": "t"}},
-            {"brokers": 1, "replicas": 1},
-        ),
-        (Effect.REMOVED, "", {}, {"topic": {"retention.ms": "-1"}}),
-        (
-            Effect.REMOVED,
+            REMOVED,
             "",
             {"topic": {"cleanup.policy": "compact"}},
             {"broker": {"log.retention.ms": "-1"}},
         ),
+        (READS_STOP, "client_crash", {**TXN, **COMMITTED}, {"producer": {}, **COMMITTED}),
+        (REPROCESSED, "client_crash", {**TXN, "consumer": {}}, {**TXN, **COMMITTED}),
+        (REFUSED, "", sending(acks="1", transactional_id="t"), TXN),
+        (REFUSED, "", sending(acks="1", enable_idempotence="true"), sending(acks="1")),
         (
-            Effect.READS_STOP,
-            "client_crash",
-            {"producer": {"transactional.id": "t"}, "consumer": {"isolation.level": COMMITTED}},
-            {"producer": {}, "consumer": {"isolation.level": COMMITTED}},
-        ),
-        (
-            Effect.REPROCESSED,
-            "client_crash",
-            {"producer": {"transactional.id": "t"}, "consumer": {}},
-            {"producer": {"transactional.id": "t"}, "consumer": {"isolation.level": COMMITTED}},
-        ),
-        (
-            Effect.REFUSED,
+            REFUSED,
             "",
-            {"producer": {"acks": "1", "transactional.id": "t"}},
-            {"producer": {"transactional.id": "t"}},
+            sending(**IDEMPOTENT, **{IN_FLIGHT: "6"}),
+            sending(**PLAIN, **{IN_FLIGHT: "6"}),
         ),
+        (REFUSED, "", sending(acks="2"), sending(acks="-1")),
         (
-            Effect.REFUSED,
+            REFUSED,
             "",
-            {"producer": {"acks": "1", "enable.idempotence": "true"}},
-            {"producer": {"acks": "1"}},
+            sending(delivery_timeout_ms="1000"),
+            sending(delivery_timeout_ms="1000", request_timeout_ms="500"),
         ),
-        (
-            Effect.REFUSED,
-            "",
-            {"producer": {**IDEMPOTENT, "max.in.flight.requests.per.connection": "6"}},
-            {"producer": {**PLAIN, "max.in.flight.requests.per.connection": "6"}},
-        ),
-        (Effect.REFUSED, "", {"producer": {"acks": "2"}}, {"producer": {"acks": "-1"}}),
-        (
-            Effect.REFUSED,
-            "",
-            {"producer": {"delivery.timeout.ms": "1000"}},
-            {"producer": {"delivery.timeout.ms": "1000", "request.timeout.ms": "500"}},
-        ),
-        (Effect.REFUSED, "", {"brokers": 2}, {"brokers": 3}),
-        (
-            Effect.REFUSED,
-            "",
-            {"mode": "zookeeper", "kafka": "4.3.1"},
-            {"mode": "zookeeper", "kafka": "3.9.1"},
-        ),
+        (REFUSED, "", {"brokers": 2}, {"brokers": 3}),
+        (REFUSED, "", {"mode": "zookeeper", **NEW}, {"mode": "zookeeper", "kafka": "3.9.1"}),
     ],
 )
 def test_effect_has_its_failures_and_the_twin_has_not(effect, failures, has, has_not):

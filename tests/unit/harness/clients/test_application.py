@@ -14,30 +14,19 @@ from ackproof.errors import ScenarioError, WorkloadError
 from ackproof.scenario.application import Application
 from ackproof.scenario.loader import load
 from ackproof.scenario.model import Scenario
+from support.run_directories import small
 from waiting import until
 
 ACK = "open(os.environ['ACKPROOF_ACKED'], 'a').write(json.dumps(line) + chr(10))"
-LINE = "line = {'topic': 't', 'partition': 0, 'offset': 1, 'key': 'a'}"
+LINE = "line = {'topic': 'orders', 'partition': 0, 'offset': 1, 'key': 'a'}"
 
 
 def application(folder: Path, *program: str, ends_within: float = 60) -> ApplicationSupervisor:
     """An application whose program is these lines of Python."""
     source = "\n".join(["import json, os, signal, sys, time", LINE, *program])
-    scenario = Scenario.model_validate(
-        {
-            "version": 1,
-            "name": "app",
-            "topics": {"t": {}},
-            "workload": {
-                "topic": "t",
-                "application": {
-                    "command": [sys.executable, "-c", source],
-                    "ends_within": ends_within,
-                },
-                "settings": {"acks": 1, "enable.idempotence": False},
-            },
-        }
-    )
+    own = {"command": [sys.executable, "-c", source], "ends_within": ends_within}
+    settings = {"acks": 1, "enable.idempotence": False}
+    scenario = Scenario.model_validate(small(workload={"application": own, "settings": settings}))
     return ApplicationSupervisor(
         scenario, folder, bootstrap_servers="127.0.0.1:9", secrets={"sasl.password": "p"}
     )
@@ -107,7 +96,7 @@ def test_it_finds_the_cluster_in_its_environment(tmp_path: Path) -> None:
     ) as running:
         running.await_producers()
     where, settings = (tmp_path / "application" / "output.log").read_text().splitlines()
-    assert where == "127.0.0.1:9 t"
+    assert where == "127.0.0.1:9 orders"
     assert json.loads(settings)["acks"] == "1"
     assert json.loads(settings)["sasl.password"] == "p"
 

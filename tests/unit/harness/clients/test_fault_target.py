@@ -19,12 +19,7 @@ from ackproof.clients.shared_page import Order, State
 from ackproof.clients.supervisor import ClientSupervisor
 from ackproof.ledger.producer_ledger import recover
 from ackproof.scenario.model import Scenario
-from ackproof_faults import (
-    Fault,
-    FaultError,
-    Guard,
-    inject,
-)
+from ackproof_faults import Fault, FaultError, Guard, inject
 from ackproof_faults.clients import (
     CrashClient,
     FillBuffer,
@@ -36,6 +31,7 @@ from ackproof_faults.clients import (
 from ackproof_faults.interfaces.clients import Order as Told
 from integration.command import clock
 from support.fake_cluster import FakeCluster
+from support.run_directories import small
 from unit.harness.clients.mock_cluster import mock_cluster
 from waiting import until
 
@@ -43,21 +39,10 @@ WITHIN = 120.0
 
 
 def scenario(**workload: object) -> Scenario:
-    return Scenario.model_validate(
-        {
-            "version": 1,
-            "name": "client-faults",
-            "topics": {"orders": {"partitions": 4}},
-            "workload": {
-                "topic": "orders",
-                "records": 1_000_000,
-                "seconds": "60s",
-                "rate": 2000,
-                "settings": {"acks": "all", "enable.idempotence": False, "linger.ms": 20},
-                **workload,
-            },
-        }
-    )
+    settings = {"acks": "all", "enable.idempotence": False, "linger.ms": 20}
+    sends = {"records": 1_000_000, "seconds": "60s", "rate": 2000, "settings": settings}
+    topics = {"orders": {"partitions": 4}}
+    return Scenario.model_validate(small(topics=topics, workload={**sends, **workload}))
 
 
 def cluster_of(supervisor: ClientSupervisor) -> FakeCluster:

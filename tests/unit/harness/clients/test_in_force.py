@@ -11,6 +11,7 @@ from ackproof.clients.process import ProducerProcess
 from ackproof.clients.supervisor import ClientSupervisor, differences
 from ackproof.scenario.loader import validate
 from support.client_specs import producer_spec
+from support.run_directories import small
 
 IN_FORCE = {"acks": "all", "retries": 2147483647, "enable.idempotence": True}
 
@@ -20,14 +21,7 @@ def spec(tmp_path):
     return producer_spec(tmp_path, 3, java="3.9.1")
 
 
-SCENARIO = validate(
-    {
-        "version": 1,
-        "name": "j",
-        "topics": {"orders": {}},
-        "workload": {"topic": "orders", "client": {"java": "3.9.1"}, "settings": {}},
-    }
-)
+SCENARIO = validate(small(workload={"client": {"java": "3.9.1"}, "settings": {}}))
 
 
 @pytest.mark.parametrize(

@@ -51,20 +51,15 @@ def test_it_ends_when_every_pair_is_settled(tmp_path: Path) -> None:
 
 
 def test_every_round_runs_each_configuration_once_in_a_reproducible_order(tmp_path: Path) -> None:
+    """A trial gets the next configuration of its round."""
     orders = [order(plan(), NAMES, number) for number in range(1, 11)]
     assert all(sorted(names) == sorted(NAMES) for names in orders)
     assert len({tuple(names) for names in orders}) > 2
     assert orders == [order(plan(), NAMES, number) for number in range(1, 11)]
-    (tmp_path / "a").mkdir()
-    fake, *_ = compared(tmp_path / "a", all_loses_nothing, trials=2)
-    assert [trial.scenario.seed for trial in fake.tried] == [1, 1, 1, 2, 2, 2]
-
-
-def test_a_trial_gets_the_next_configuration_of_its_round(tmp_path: Path) -> None:
     fake, *_ = compared(tmp_path, all_loses_nothing, trials=2)
-    rounds = [order(plan(), NAMES, number) for number in (1, 2)]
-    assert [trial.name for trial in fake.tried] == [name for names in rounds for name in names]
-    assert fake.following == [name for names in rounds for name in [*names[1:], ""]]
+    assert [trial.scenario.seed for trial in fake.tried] == [1, 1, 1, 2, 2, 2]
+    assert [trial.name for trial in fake.tried] == [*orders[0], *orders[1]]
+    assert fake.following == [name for names in orders[:2] for name in [*names[1:], ""]]
 
 
 def test_other_configurations_continue_after_a_failed_boot(tmp_path: Path) -> None:

@@ -116,13 +116,6 @@ def test_the_bound_for_no_loss_in_thirty_trials_is_slightly_wider_than_without_l
     assert fixed.high < planned.high < 0.125
 
 
-def test_clear_differences_end_early() -> None:
-    progress = Sequential(Design.for_trials(30), ["a", "b"], margin=0.2)
-    progress.update({"a": Count(losing=0, trials=6), "b": Count(losing=6, trials=6)})
-    assert progress.open == []
-    assert progress.pairs["a", "b"].settled == "different"
-
-
 def test_configurations_without_loss_are_alike_once_the_intervals_are_narrow() -> None:
     progress = Sequential(Design.for_trials(30), ["a", "b"], margin=0.2)
     for trials in (6, 12, 18, 24):
@@ -131,9 +124,11 @@ def test_configurations_without_loss_are_alike_once_the_intervals_are_narrow() -
     assert progress.pairs["a", "b"].settled == "alike"
 
 
-def test_a_settled_pair_stays_settled() -> None:
+def test_clear_differences_end_early_and_a_settled_pair_stays_settled() -> None:
     progress = Sequential(Design.for_trials(30), ["a", "b"], margin=0.2)
     progress.update({"a": Count(losing=0, trials=6), "b": Count(losing=6, trials=6)})
+    assert progress.open == []
+    assert progress.pairs["a", "b"].settled == "different"
     progress.update({"a": Count(losing=3, trials=6), "b": Count(losing=3, trials=6)})
     assert progress.pairs["a", "b"].settled == "different"
 

@@ -8,6 +8,7 @@ import pytest
 
 from ackproof.execution.fault_phase import Load, unfinished
 from ackproof.scenario.model import Scenario
+from support.run_directories import small
 
 
 class Fault:
@@ -27,18 +28,7 @@ class Left:
 def test_a_fault_may_remain_in_force_if_a_producer_may_stop(
     may_stop_for: list[str], named: list[str]
 ) -> None:
-    scenario = Scenario.model_validate(
-        {
-            "version": 1,
-            "name": "stops",
-            "topics": {"orders": {}},
-            "workload": {
-                "topic": "orders",
-                "settings": {"acks": "all", "enable.idempotence": True},
-                "may_stop_for": may_stop_for,
-            },
-        }
-    )
+    scenario = Scenario.model_validate(small(workload={"may_stop_for": may_stop_for}))
     left: Any = Left()
     troubles = unfinished(left, scenario)
     assert [words for words in ("never began", "did not end") if words in str(troubles)] == named

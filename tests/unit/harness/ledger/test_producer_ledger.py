@@ -135,16 +135,6 @@ def test_recovered_rows_have_the_ledgers_schema_and_the_written_values(tmp_path)
     }
 
 
-def test_reservations_of_a_closed_stream_are_no_sends(tmp_path):
-    path = tmp_path / "stream"
-    writer = LedgerWriter(path, ORIGIN)
-    writer.reserve(100)
-    acked(writer, 0)
-    assert len(outcomes(recover(path))) == 100
-    writer.close()
-    assert outcomes(recover(path)) == {0: "acked"}
-
-
 def test_an_end_marker_within_an_incomplete_message_is_not_the_end(tmp_path):
     path = tmp_path / "stream"
     writer = LedgerWriter(path, ORIGIN)

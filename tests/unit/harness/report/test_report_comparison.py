@@ -43,6 +43,14 @@ def changed(made: Summary, name: str, **measures: object) -> Summary:
     return made.model_copy(update={"cells": cells})
 
 
+def with_faults(made: Summary, *faults: str) -> Summary:
+    """Return a summary whose configurations WORSE, RISKY and SAFE had these faults."""
+    plan = made.plan.model_copy(
+        update={"faults": dict(zip((WORSE, RISKY, SAFE), faults, strict=True))}
+    )
+    return made.model_copy(update={"plan": plan})
+
+
 def test_the_statistics_name_costs_and_confidence() -> None:
     said = " ".join(certainty.statistics(summary(rounds=30)))
     assert "With 95 % confidence in each interval: acks=0 loses in " in said
@@ -53,16 +61,13 @@ def test_the_statistics_name_costs_and_confidence() -> None:
 
 
 def test_names_with_commas_are_quoted_in_every_sentence() -> None:
-    made, name = summary(rounds=30), "acks=1, min.insync.replicas=2"
-    cells = [
-        cell.model_copy(update={"configuration": name}) if cell.configuration == RISKY else cell
-        for cell in made.cells
-    ]
+    name = "acks=1, min.insync.replicas=2"
+    made = changed(summary(rounds=30), RISKY, configuration=name)
     pairs = [
         pair.model_copy(update={end: name for end in ("a", "b") if getattr(pair, end) == RISKY})
         for pair in made.pairs
     ]
-    said = certainty.statistics(made.model_copy(update={"cells": cells, "pairs": pairs}))
+    said = certainty.statistics(made.model_copy(update={"pairs": pairs}))
     named = [sentence for sentence in said if name in sentence]
     assert len(named) >= 3
     assert all(sentence.count(f"'{name}'") == sentence.count(name) for sentence in named)
@@ -93,12 +98,7 @@ def test_shared_settings_stand_once_and_differing_ones_in_columns() -> None:
 def test_names_have_a_column_if_they_say_more_than_settings(
     other: str, questions: list[str]
 ) -> None:
-    made = summary()
-    cells = [
-        cell.model_copy(update={"configuration": other}) if cell.configuration == RISKY else cell
-        for cell in made.cells
-    ]
-    columns = comparison.columns(made.model_copy(update={"cells": cells}))
+    columns = comparison.columns(changed(summary(), RISKY, configuration=other))
     assert [column.question for column in columns][: len(questions)] == questions
 
 
@@ -153,8 +153,7 @@ def test_times_that_a_slow_producer_makes_unreliable_say_so() -> None:
     assert answers(slow, "no acks")[2] == comparison.Answer(text="-", note="not measured")
     # The advice does not quote them either.
     for made, said in ((slow, False), (some, True), (summary(), True)):
-        [safe] = [cell for cell in made.cells if cell.configuration == SAFE]
-        price = advice.price(safe, made)
+        price = advice.price(made.cell(SAFE), made)
         assert ("no acks for" in price) == said
         assert ("was not measured" in price) != said
     assert any(note.startswith("Not measured: ") for note in comparison.notes(slow))
@@ -162,28 +161,24 @@ def test_times_that_a_slow_producer_makes_unreliable_say_so() -> None:
 
 
 def test_times_of_a_late_producer_are_upper_bounds() -> None:
-    [safe] = [cell for cell in summary().cells if cell.configuration == SAFE]
-    late = changed(
-        summary(), SAFE, late=12, ack_latency_ms={}, ack_latency_at_most_ms=safe.ack_latency_ms
-    )
+    measured = summary().cell(SAFE).ack_latency_ms
+    late = changed(summary(), SAFE, late=12, ack_latency_ms={}, ack_latency_at_most_ms=measured)
     for brief in ("no acks", "ack p50 / p99"):
         (_, _, exact), (_, _, bound) = answers(summary(), brief), answers(late, brief)
         assert bound.text.split(" / ") == [f"≤ {each}" for each in exact.text.split(" / ")]
     [note] = [note for note in comparison.notes(late) if "≤" in note]
     assert "faster than that or as fast" in note
     assert not any("≤" in note for note in comparison.notes(summary()))
-    [safe] = [cell for cell in late.cells if cell.configuration == SAFE]
-    assert "no acks for ≤ " in advice.price(safe, late)
-    assert "99 % of acks within ≤ " in advice.price(safe, late)
+    assert "no acks for ≤ " in advice.price(late.cell(SAFE), late)
+    assert "99 % of acks within ≤ " in advice.price(late.cell(SAFE), late)
 
 
 def test_a_price_is_told_against_times_that_were_measured() -> None:
     for late, against in ((0, "acks=1"), (12, "acks=0")):
         made = changed(summary(), RISKY, late=late)
-        [safe] = [cell for cell in made.cells if cell.configuration == SAFE]
-        assert advice.price(safe, made).startswith(f"Its price against {against}: ")
+        assert advice.price(made.cell(SAFE), made).startswith(f"Its price against {against}: ")
     bounded = changed(changed(summary(), RISKY, unavailability_s=None), WORSE, late=12)
-    assert advice.price(safe, bounded).startswith("Its price against acks=0: ")
+    assert advice.price(bounded.cell(SAFE), bounded).startswith("Its price against acks=0: ")
 
 
 def test_a_trial_that_failed_is_named_beside_those_that_ran() -> None:
@@ -194,8 +189,8 @@ def test_a_trial_that_failed_is_named_beside_those_that_ran() -> None:
 def test_upper_bounds_are_not_compared_with_measured_times() -> None:
     late = changed(summary(), SAFE, late=12)
     assert [answer.note for answer in answers(late, "no acks")[1:]] == ["of 20.0 s"] * 2
-    [worse] = [cell for cell in late.cells if cell.configuration == WORSE]
-    assert [one.configuration for one in comparison.dominators(worse, late)] == [RISKY]
+    found = comparison.dominators(late.cell(WORSE), late)
+    assert [one.configuration for one in found] == [RISKY]
 
 
 def test_a_producer_that_stopped_is_in_the_table_and_not_preferred() -> None:
@@ -208,16 +203,10 @@ def test_a_producer_that_stopped_is_in_the_table_and_not_preferred() -> None:
 
 
 def test_dominators_are_configurations_with_equal_faults_only() -> None:
-    result = summary()
-    faults = {WORSE: "kill", RISKY: "none", SAFE: "kill"}
-    plan = result.plan.model_copy(update={"faults": faults})
-    cells = {cell.configuration: cell for cell in result.cells}
-    assert [one.configuration for one in comparison.dominators(cells[WORSE], result)] == [
-        RISKY,
-        SAFE,
-    ]
-    apart = result.model_copy(update={"plan": plan})
-    assert [one.configuration for one in comparison.dominators(cells[WORSE], apart)] == [SAFE]
+    apart = with_faults(summary(), "kill", "none", "kill")
+    for made, names in ((summary(), [RISKY, SAFE]), (apart, [SAFE])):
+        found = comparison.dominators(made.cell(WORSE), made)
+        assert [one.configuration for one in found] == names
 
 
 def test_a_configuration_without_any_run_is_shown_as_failed() -> None:
@@ -250,17 +239,13 @@ def test_the_terminal_shows_configurations_side_by_side(width: int, times: int) 
     assert lines[-1] == "Report: report.html"
 
 
-@pytest.mark.parametrize(("ended", "why"), [("interrupted", "interrupted"), ("budget", "budget")])
-def test_a_configuration_that_never_ran_is_no_alternative(ended: str, why: str) -> None:
-    made = summary()
+@pytest.mark.parametrize("ended", ["interrupted", "budget"])
+def test_a_configuration_that_never_ran_is_no_alternative(ended: str) -> None:
     none = {"trials": 0, "losing": 0, "acked": None, "sent": None, "unavailability_s": None}
-    cells = [
-        cell.model_copy(update=none) if cell.configuration == WORSE else cell for cell in made.cells
-    ]
-    made = made.model_copy(update={"cells": cells, "ended": ended})
+    made = changed(summary(), WORSE, **none).model_copy(update={"ended": ended})
     assert answers(made, "as expected")[0] == comparison.Answer(text="not run")
     [note] = [note for note in comparison.notes(made) if note.startswith("Not run, as ")]
-    assert why in note
+    assert ended in note
     assert note.endswith(": acks=0.")
     assert advice.of_comparison(made)[0].startswith("Of those that ran, use acks=all: ")
     assert advice.of_comparison(summary())[0].startswith("Use acks=all: ")
@@ -301,17 +286,13 @@ def test_a_finding_of_any_trial_is_on_the_page(finding, acks_all, tmp_path: Path
 
 
 def test_configurations_with_other_faults_keep_their_names_and_are_told_apart() -> None:
-    made = summary()
-    faults = {WORSE: "kill", RISKY: "none", SAFE: "kill"}
-    apart = made.model_copy(update={"plan": made.plan.model_copy(update={"faults": faults})})
+    made, apart = summary(), with_faults(summary(), "kill", "none", "kill")
     note = "Not all had the same faults. Only those with the same are compared."
     for shown, question, said in ((made, "acks", False), (apart, "Configuration", True)):
         assert comparison.columns(shown)[0].question == question
         assert (note in comparison.notes(shown)) == said
     assert advice.of_comparison(apart)[0].startswith("Of acks=0 and acks=all, use acks=all: ")
-    faults = {WORSE: "kill", RISKY: "none", SAFE: "freeze"}
-    each = made.model_copy(update={"plan": made.plan.model_copy(update={"faults": faults})})
-    assert advice.of_comparison(each) == []
+    assert advice.of_comparison(with_faults(made, "kill", "none", "freeze")) == []
 
 
 def test_only_acks_0_has_no_latency_of_its_own() -> None:

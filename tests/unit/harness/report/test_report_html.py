@@ -64,6 +64,18 @@ def page_of(tmp_path: Path, *directories: Path, title: str = "A report") -> Page
     return Page(path.read_text(encoding="utf-8"))
 
 
+@pytest.fixture
+def altered(copied):
+    """Copies a run, and changes its verdict."""
+
+    def alter(made, **changes) -> Path:
+        directory = copied(made.directory)
+        write_model(directory / "verdict.json", made.verdict.model_copy(update=changes))
+        return directory
+
+    return alter
+
+
 @pytest.fixture(scope="module")
 def comparison(tmp_path_factory, acks_0, acks_1, acks_all) -> Page:
     runs = (acks_0.directory, acks_1.directory, acks_all.directory)
@@ -153,12 +165,7 @@ def test_sections_are_in_reading_order(explained, tmp_path):
     )
     places = [text.index(one) for one in order]
     assert places == sorted(places)
-
-
-def test_anomalies_that_did_not_occur_are_folded(explained, tmp_path):
-    text = page_of(tmp_path, explained.directory).text
-    shown, folded = text.split("anomalies that did not occur")
-    shown = shown[shown.index("Prediction and observation") :]
+    shown, folded = text[places[6] :].split("anomalies that did not occur")
     assert "lost" in shown
     assert "phantom" not in shown
     assert "phantom" in folded
@@ -175,50 +182,37 @@ def test_the_page_of_a_run_begins_with_its_configuration(tmp_path, acks_1):
     text = " ".join(page_of(tmp_path, acks_1.directory).text.split())
     assert text.index("acks 1 ") < text.index("Lost 142 of")
     assert "min.insync.replicas" in text[: text.index("Lost 142 of")]
+    assert "shows what can happen" not in text, "it is no comparison"
+    assert "Advice: Set acks=all" in text
 
 
-def test_a_producer_that_stopped_for_good_is_in_the_first_lines(tmp_path, acks_1, copied):
-    stopped = [StoppedProducer(producer=0, error="OUT_OF_ORDER_SEQUENCE_NUMBER")]
-    directory = copied(acks_1.directory)
-    write_model(directory / "verdict.json", acks_1.verdict.model_copy(update={"stopped": stopped}))
-    outage = "OUTAGE: producer 0 stopped for good"
-    alone = page_of(tmp_path, directory).text
-    assert alone.index("Lost 142 of") < alone.index(outage) < alone.index("Advice:")
-    several = page_of(tmp_path, directory, acks_1.directory).text
-    assert several.index("OUTAGE with acks=1") < several.index("Are acked records lost?")
-    assert "OUTAGE" not in page_of(tmp_path, acks_1.directory).text
+OUTAGE = "OUTAGE: producer 0 stopped for good"
+STOPPED = {"stopped": [StoppedProducer(producer=0, error="OUT_OF_ORDER_SEQUENCE_NUMBER")]}
+REPORTED = {"reported_errors": ["fault 1 made brokers report an error"]}
+UNCHECKED = {"not_checked": ["orders-0: there is no log"]}
 
 
-def test_errors_that_a_fault_made_brokers_report_are_among_the_causes(tmp_path, acks_1, copied):
-    directory = copied(acks_1.directory)
-    changed = {"reported_errors": ["fault 1 made brokers report an error"]}
-    write_model(directory / "verdict.json", acks_1.verdict.model_copy(update=changed))
-    text = page_of(tmp_path, directory).text
-    assert text.index("Why records were lost") < text.index("fault 1 made brokers report an error.")
-
-
-def test_unchecked_partitions_are_listed_below_the_verdicts(tmp_path, acks_1):
-    copy = shutil.copytree(acks_1.directory, tmp_path / "old")
-    verdict = acks_1.verdict.model_copy(update={"not_checked": ["orders-0: there is no log"]})
-    (copy / "verdict.json").write_text(verdict.model_dump_json())
-    text = page_of(tmp_path, acks_1.directory, copy).text
-    assert text.index("Are acked records lost?") < text.index(
-        "Not compared with the model: orders-0"
-    )
-
-
-def test_a_node_that_ended_by_itself_is_named_below_the_outcome(tmp_path, acks_1, ended):
-    copy = shutil.copytree(acks_1.directory, tmp_path / "ended")
-    (copy / "verdict.json").write_text(ended.verdict.model_dump_json())
-    text = page_of(tmp_path, copy).text
-    assert text.index(ENDED) < text.index("Matches prediction")
-    assert "ended by itself" not in page_of(tmp_path, acks_1.directory).text
-
-
-def test_single_run_has_no_comparison(tmp_path, acks_1):
-    page = page_of(tmp_path, acks_1.directory)
-    assert "shows what can happen" not in page.text
-    assert "Advice: Set acks=all" in " ".join(page.text.split())
+@pytest.mark.parametrize(
+    ("changes", "several", "order"),
+    [
+        (STOPPED, False, ("Lost 142 of", OUTAGE, "Advice:")),
+        (STOPPED, True, ("OUTAGE with acks=1", "Are acked records lost?")),
+        (REPORTED, False, ("Why records were lost", "fault 1 made brokers report an error.")),
+        (UNCHECKED, True, ("Are acked records lost?", "Not compared with the model: orders-0")),
+        ({"ended": []}, False, (ENDED, "Matches prediction")),
+    ],
+    ids=["stopped", "stopped beside others", "reported", "not compared", "ended by itself"],
+)
+def test_what_a_verdict_reports_is_at_its_place(
+    acks_1, ended, altered, tmp_path, *, changes, several, order
+):
+    changes = {"ended": ended.verdict.ended} if "ended" in changes else changes
+    others = [acks_1.directory] if several else []
+    text = page_of(tmp_path, altered(acks_1, **changes), *others).text
+    places = [text.index(part) for part in order]
+    assert places == sorted(places)
+    unchanged = page_of(tmp_path, acks_1.directory).text
+    assert not any(said in unchanged for said in ("OUTAGE", "ended by itself", "Not compared"))
 
 
 def test_findings_and_inconclusive_runs_are_above_the_table_with_their_reason(everything):
@@ -358,15 +352,17 @@ def test_a_run_with_only_a_scenario_has_a_page(tmp_path):
         ("0", 12, "acks=0 waits for no ack"),
     ],
 )
-def test_a_missing_latency_has_a_reason_and_no_plot(acks_1, copied, acks, acked, says):
-    directory = copied(acks_1.directory)
-    tmp_path = directory.parent
-    assert "quantiles" in str(page_of(tmp_path, directory).figures)
-    verdict = json.loads((directory / "verdict.json").read_text())
-    verdict["metrics"]["ack_latency_ms"] = None
-    verdict["observed"]["acked"] = acked
-    verdict["configuration"]["acks"] = acks
-    (directory / "verdict.json").write_text(json.dumps(verdict))
+def test_a_missing_latency_has_a_reason_and_no_plot(
+    acks_1, altered, tmp_path, *, acks, acked, says
+):
+    assert "quantiles" in str(page_of(tmp_path, acks_1.directory).figures)
+    verdict = acks_1.verdict
+    directory = altered(
+        acks_1,
+        metrics=verdict.metrics.model_copy(update={"ack_latency_ms": None}),
+        observed={**verdict.observed, "acked": acked},
+        configuration={**verdict.configuration, "acks": acks},
+    )
     page = page_of(tmp_path, directory)
     assert says in page.text
     assert "quantiles" not in str(page.figures)
@@ -422,8 +418,7 @@ def test_the_plots_of_clients_and_the_probe_draw_the_overview(acks_all, explaine
     )
 
 
-def test_the_page_has_the_steps_of_the_probe(tmp_path, acks_all, copied):
-    directory = copied(acks_all.directory)
+def test_the_page_has_the_steps_of_the_probe(tmp_path, acks_all, altered):
     state = PartitionState(
         topic="orders",
         partition=0,
@@ -432,18 +427,12 @@ def test_the_page_has_the_steps_of_the_probe(tmp_path, acks_all, copied):
         readable_s=10.0,
         writable_s=0.0,
     )
-    step = Step(
-        in_force=[1],
-        begun=1,
-        healed=[],
-        begin=synthetic.at(0),
-        end=synthetic.at(10),
-        partitions=[state],
-    )
+    times = {"begin": synthetic.at(0), "end": synthetic.at(10)}
+    step = Step(in_force=[1], begun=1, healed=[], partitions=[state], **times)
     metrics = acks_all.verdict.metrics.model_copy(update={"probe": synthetic.PROBE})
-    changes = {"metrics": metrics, "steps": [step]}
-    write_model(directory / "verdict.json", acks_all.verdict.model_copy(update=changes))
-    page = " ".join(page_of(tmp_path, directory).text.split())
+    page = " ".join(
+        page_of(tmp_path, altered(acks_all, metrics=metrics, steps=[step])).text.split()
+    )
     assert "Readable and writable, step by step" in page
     assert "F2 isolate_replication 0.0 to 10.0 orders-0 yes 10.0 s; no prediction no" in page
     assert "readable 75.00 %" in page

@@ -19,11 +19,8 @@ def create(out: Path, configuration: str = "") -> Path:
     return runs.create(out, scenario="acks", configuration=configuration, seed=7, now=NOW)
 
 
-def test_a_run_directory_is_named_by_time_scenario_and_seed(tmp_path: Path) -> None:
+def test_a_run_directory_is_named_by_time_scenario_configuration_and_seed(tmp_path: Path) -> None:
     assert create(tmp_path / "runs").name == "20260102T030405Z-acks-7"
-
-
-def test_a_configuration_is_added_to_the_name_in_portable_characters(tmp_path: Path) -> None:
     path = create(tmp_path, "acks=all, min.insync.replicas=2")
     assert path.name == "20260102T030405Z-acks-acks-all-min.insync.replicas-2-7"
 
