@@ -21,10 +21,6 @@ def made(**spec: str) -> Security:
     return issued
 
 
-def test_without_security_there_are_no_secrets() -> None:
-    assert secured(SecuritySpec()) is None
-
-
 @pytest.mark.parametrize(
     ("spec", "protocol"),
     [
@@ -35,16 +31,13 @@ def test_without_security_there_are_no_secrets() -> None:
     ],
 )
 def test_tls_and_sasl_determine_the_protocol(spec: dict[str, str], protocol: str) -> None:
-    assert made(**spec).client_settings["security.protocol"] == protocol
+    settings = made(**spec).client_settings
+    assert settings["security.protocol"] == protocol
+    assert ("ssl.key.pem" in settings) == (spec.get("tls") == "mutual")
 
 
-def test_only_mutual_tls_gives_clients_a_certificate() -> None:
-    assert "ssl.key.pem" not in made(tls="server").client_settings
-    assert "ssl.key.pem" in made(tls="mutual").client_settings
-
-
-def test_repr_shows_no_secret() -> None:
-    security = made(tls="mutual", sasl="scram-sha-512")
+def test_repr_shows_no_secret_and_two_clusters_share_none() -> None:
+    security, other = (made(tls="mutual", sasl="scram-sha-512") for _ in range(2))
     for secret in (
         security.password,
         security.store_password,
@@ -52,6 +45,9 @@ def test_repr_shows_no_secret() -> None:
         repr(security.broker_keystore),
     ):
         assert secret not in repr(security)
+    assert security.password != other.password
+    assert security.authority_pem != other.authority_pem
+    assert secured(SecuritySpec()) is None, "without security there are none"
 
 
 def test_only_the_listeners_of_clients_are_secured() -> None:
@@ -83,9 +79,3 @@ def test_certificates_expire_soon_and_name_the_address_of_brokers() -> None:
     (authority,) = others
     assert authority.subject == broker.issuer
     broker.verify_directly_issued_by(authority)
-
-
-def test_two_clusters_share_no_secret() -> None:
-    first, second = made(tls="mutual", sasl="plain"), made(tls="mutual", sasl="plain")
-    assert first.password != second.password
-    assert first.authority_pem != second.authority_pem

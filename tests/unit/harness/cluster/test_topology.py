@@ -39,25 +39,22 @@ def test_replication_clients_and_quorum_have_separate_listeners() -> None:
     assert broker["advertised.listeners"] == ("INTERNAL://broker-1:9092,EXTERNAL://127.0.0.1:20001")
 
 
-def test_the_controller_is_dedicated() -> None:
-    cluster = topology()
-    (controller,) = cluster.controllers
-    settings = properties(cluster, controller)
-    assert settings["process.roles"] == "controller"
-    assert settings["listeners"] == "CONTROLLER://:9093"
-    assert {broker["process.roles"] for broker in brokers(cluster)} == {"broker"}
-    assert voters(cluster) == {"100@controller-100:9093"}
-
-
 def voters(of: Topology) -> set[str]:
     """Return the voters that nodes know."""
     return {properties(of, node)["controller.quorum.voters"] for node in of.nodes}
 
 
-def test_every_node_knows_all_voters() -> None:
-    assert voters(topology(controllers=3)) == {
+def test_every_node_knows_all_voters_and_controllers_are_dedicated() -> None:
+    cluster = topology(controllers=3)
+    assert voters(cluster) == {
         "100@controller-100:9093,101@controller-101:9093,102@controller-102:9093"
     }
+    for controller in cluster.controllers:
+        settings = properties(cluster, controller)
+        assert settings["process.roles"] == "controller"
+        assert settings["listeners"] == "CONTROLLER://:9093"
+    assert {broker["process.roles"] for broker in brokers(cluster)} == {"broker"}
+    assert voters(topology()) == {"100@controller-100:9093"}
 
 
 def test_combined_controllers_are_the_first_brokers() -> None:
@@ -208,12 +205,9 @@ def test_only_voters_get_the_checkpoint_under_the_path_of_kafkas_tool(path: str)
     assert found == {"controller": b"levels", "broker": None}
 
 
-def test_ids_have_kafkas_form() -> None:
+def test_every_directory_has_a_new_id_in_kafkas_form() -> None:
     for _ in range(500):
         assert re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_-]{21}", new_id())
-
-
-def test_every_directory_has_a_new_id() -> None:
     first, second = (
         dict(line.split("=", 1) for line in text.splitlines())
         for text in (meta_properties(cluster_id="c", node_id=n) for n in (1, 2))

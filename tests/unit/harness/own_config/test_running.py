@@ -10,7 +10,7 @@ from confluent_kafka.admin import ConfigSource
 from ackproof.audit.setups import setups
 from ackproof.errors import ClusterError, ScenarioError
 from ackproof.own_config import running
-from ackproof.own_config.configuration import FileRead, Given
+from ackproof.own_config.configuration import FileRead, Given, OwnConfig
 
 UNCLEAN = "unclean.leader.election.enable"
 BROKER = {"min.insync.replicas": "2", "node.id": "1"}
@@ -49,12 +49,13 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(running, "Preflight", Cluster)
 
 
-def ask(topic: str) -> object:
+def ask(topic: str) -> OwnConfig:
     return running.ask("host:9092", topic, {"security.protocol": "SSL"})
 
 
 def test_brokers_topic_and_the_smallest_number_of_replicas_are_taken() -> None:
-    own = running.ask("host:9092", "orders", {"security.protocol": "SSL"})
+    """Of brokers that differ the worse value is taken and reported."""
+    own = ask("orders")
     [topic] = own.topics
     counts = (own.brokers, topic.partitions, topic.replication_factor)
     assert [given.value for given in counts if given] == ["3", "2", "2"]
@@ -63,6 +64,12 @@ def test_brokers_topic_and_the_smallest_number_of_replicas_are_taken() -> None:
     assert own.producers == ()
     assert own.in_force
     assert own.read == (FileRead(file="host:9092", shape="running cluster"),)
+    assert own.broker["min.insync.replicas"] == Given("1", "broker 3 at host:9092")
+    [warning] = [one for one in own.warnings if one.startswith("min.insync.replicas differs")]
+    assert "differs between brokers: 2 (" in warning
+    assert "the answer takes 1." in warning
+    every = ask("").topics
+    assert [topic.name for topic in every] == ["orders", "payments"], "not Kafka's own"
 
 
 @pytest.mark.parametrize(
@@ -79,23 +86,9 @@ def test_controllers_decide_about_unclean_elections(monkeypatch, roles, dynamic,
         monkeypatch.setitem(BROKER, key, value)
     for key, value in dynamic.items():
         monkeypatch.setitem(DYNAMIC, key, value)
-    own = running.ask("host:9092", "orders", {"security.protocol": "SSL"})
-    asked = replace(own, kafka=Given("4.3.1", "--kafka"))
+    asked = replace(ask("orders"), kafka=Given("4.3.1", "--kafka"))
     found = {one.partition.unclean_leader_election for group in setups(asked) for one in group}
     assert {str(one).lower() for one in found} == values
-
-
-def test_brokers_that_differ_are_reported_and_the_worse_value_is_taken() -> None:
-    own = running.ask("host:9092", "orders", {"security.protocol": "SSL"})
-    assert own.broker["min.insync.replicas"] == Given("1", "broker 3 at host:9092")
-    [warning] = [one for one in own.warnings if one.startswith("min.insync.replicas differs")]
-    assert "differs between brokers: 2 (" in warning
-    assert "the answer takes 1." in warning
-
-
-def test_without_a_name_all_topics_but_kafkas_own_are_taken() -> None:
-    own = running.ask("host:9092", "", {"security.protocol": "SSL"})
-    assert [topic.name for topic in own.topics] == ["orders", "payments"]
 
 
 def test_a_topic_that_it_has_not_is_an_error_that_names_those_it_has() -> None:
