@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -18,7 +17,7 @@ from ackproof.judgement.judge import judge_run
 from ackproof.runs.verdict import Word
 from ackproof_spark.tables import LOCATION
 from command_line import ackproof
-from spark_histories import RUN_ID, History, parse
+from spark_histories import History, parse
 from support.run_directories import TOPIC, RunDirectory, at, store
 
 pytestmark = pytest.mark.spark
@@ -125,18 +124,6 @@ def cut(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-20])
 
 
-def of_version_two(path: Path) -> None:
-    table = pq.read_table(path)
-    versions = pa.array([2] * table.num_rows, pa.int32())
-    pq.write_table(table.set_column(0, table.schema.field(0), versions), path)
-
-
-def of_another_run(path: Path) -> None:
-    table = pq.read_table(path)
-    ids = pa.array(["another"] * table.num_rows)
-    pq.write_table(table.set_column(1, table.schema.field(1), ids), path)
-
-
 def later_record(path: Path) -> None:
     document = json.loads(path.read_text()) | {"schema_version": 2, "new": True}
     path.write_text(json.dumps(document))
@@ -160,12 +147,6 @@ def gone(path: Path) -> None:
         ("final_log/part-0.parquet", cut, "damaged or cut short"),
         ("ledger/producer-0.parquet", cut, "damaged or cut short"),
         ("partition_ends.parquet", cut, "damaged or cut short"),
-        ("final_log/part-0.parquet", of_version_two, "a table of schema version 2"),
-        (
-            "final_log/part-0.parquet",
-            of_another_run,
-            f"another run (another), and run.json is of the run {RUN_ID}",
-        ),
     ],
 )
 def test_an_incomplete_run_directory_is_refused_by_name(

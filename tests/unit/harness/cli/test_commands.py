@@ -13,6 +13,7 @@ import pytest
 import ackproof as ap
 from ackproof.containers.images import version_of
 from ackproof.errors import ExitCode, ScenarioError
+from ackproof.kafka_versions import DEFAULT_KAFKA
 from ackproof_faults import registered
 from command_line import ackproof
 from support.shipped_scenarios import load_once
@@ -69,7 +70,12 @@ def test_scenarios_lists_with_and_without_the_word(
     assert ackproof("scenarios", "list") == ExitCode.HOLDS
     assert capsys.readouterr().out == printed
     assert ackproof("scenarios", "list", "--json") == ExitCode.HOLDS
-    assert {"name", "case", "title"} <= set(json.loads(capsys.readouterr().out)[0])
+    entries = json.loads(capsys.readouterr().out)
+    assert {"name", "case", "title"} <= set(entries[0])
+    (entry,) = [one for one in entries if one["case"] == "B6"]
+    assert entry["name"] == "catalogue/b06-last-replica-standing"
+    assert "3.9" in entry["loses_on"]
+    assert {"name": "current", "kafka": DEFAULT_KAFKA, "loss": "none"} in entry["arms"]
 
 
 def test_without_a_scenario_and_files_it_is_usage(capsys: pytest.CaptureFixture[str]) -> None:

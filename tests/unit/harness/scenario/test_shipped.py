@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import zipfile
 from pathlib import Path
 
@@ -8,7 +7,6 @@ import catalogue_pages
 import pytest
 
 from ackproof.errors import ExitCode
-from ackproof.kafka_versions import DEFAULT_KAFKA
 from ackproof.scenario import shipped
 from ackproof.scenario.loader import load
 from command_line import ackproof
@@ -74,14 +72,6 @@ def test_a_file_of_the_user_comes_before_a_shipped_one(
     monkeypatch.chdir(tmp_path)
     assert ackproof("validate", "acks") == ExitCode.USAGE
     assert ackproof("validate", "B6") == ExitCode.HOLDS
-
-
-def test_the_list_names_cases_versions_and_arms(capsys: pytest.CaptureFixture[str]) -> None:
-    assert ackproof("scenarios", "--json") == ExitCode.HOLDS
-    (entry,) = [one for one in json.loads(capsys.readouterr().out) if one["case"] == "B6"]
-    assert entry["name"] == "catalogue/b06-last-replica-standing"
-    assert "3.9" in entry["loses_on"]
-    assert {"name": "current", "kafka": DEFAULT_KAFKA, "loss": "none"} in entry["arms"]
 
 
 def test_a_copy_is_a_valid_scenario_and_overwrites_nothing(tmp_path: Path) -> None:
