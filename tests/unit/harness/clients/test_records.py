@@ -45,12 +45,19 @@ def went(records: Records, first: int, stop: int) -> dict[int, int]:
     }
 
 
-@pytest.mark.parametrize("fields", [{}, {"partition": 3}, {"keys": 7}, {"partitions": 1}])
-def test_the_ledger_has_the_partition_of_each_send(fields):
+ALL = {0, 1, 2, 3}
+
+
+@pytest.mark.parametrize(
+    ("fields", "used"),
+    [({}, ALL), ({"partition": 3}, {3}), ({"keys": 7}, ALL), ({"partitions": 1}, {0})],
+)
+def test_the_ledger_has_the_partition_of_each_send(fields, used):
     made = spec(**fields)
     assert Origin.of(origin(made).schema()) == origin(made)
     sent = went(Records(made), 5, 1000)
     assert sorted(sent) == list(range(5, 1000))
+    assert set(sent.values()) == used
     recorded = origin(made).partition_of(np.arange(5, 1000)).tolist()
     assert [sent[sequence] for sequence in range(5, 1000)] == recorded
 

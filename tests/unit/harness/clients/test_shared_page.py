@@ -4,13 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ackproof.clients.shared_page import (
-    Progress,
-    ProgressPage,
-    State,
-    recorded,
-    total,
-)
+from ackproof.clients.shared_page import Progress, ProgressPage, State, recorded, total
 
 
 @pytest.fixture
@@ -34,6 +28,8 @@ def test_a_new_page_has_the_state_loading(sides):
 
 def test_counts_and_times_are_shared_and_stored(sides, tmp_path):
     harness, process = sides
+    harness.stop = True
+    assert process.stop
     process.started_at = 1
     process.state = State.PRODUCING
     process.count(sent=10, acked=4, failed=2, unknown=1, at=5)
@@ -43,12 +39,6 @@ def test_counts_and_times_are_shared_and_stored(sides, tmp_path):
     stored = recorded(tmp_path / "page")
     assert (stored.state, stored.counted) == (State.PRODUCING, harness.read())
     assert (stored.started_at, stored.updated_at) == (1, 5)
-
-
-def test_a_stop_is_shared(sides):
-    harness, process = sides
-    harness.stop = True
-    assert process.stop
 
 
 @pytest.mark.parametrize("text", ["disk full", "ü" * 10_000])
@@ -63,9 +53,6 @@ def test_an_error_is_shared_and_truncated(sides, text):
 
 
 def test_total_is_the_sum():
-    parts = [
-        Progress(sent=10, acked=4, failed=2, unknown=1),
-        Progress(sent=1, acked=1),
-    ]
+    parts = [Progress(sent=10, acked=4, failed=2, unknown=1), Progress(sent=1, acked=1)]
     assert total(iter(parts)) == Progress(sent=11, acked=5, failed=2, unknown=1)
     assert total([]) == Progress()

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from ackproof.judgement.findings import contradictions
 from ackproof.prediction.predict import predict, predict_clients
 from ackproof.scenario.model import Scenario
 from ackproof.scenario.topics import TopicSpec
@@ -46,6 +45,7 @@ def replication(*lossy: str) -> Callable[[Scenario], bool]:
 def test_without_transactions_and_groups_there_is_no_prediction():
     assert predictions(scenario(KILL)) == {}
     assert "aborted-read" not in predict(scenario()).predicted
+    assert "aborted-read" in predict(scenario(version="2.6.2", transactions={})).predicted
 
 
 @pytest.mark.parametrize("version", ["3.5.2", "3.9.1", "4.3.1"])
@@ -338,24 +338,6 @@ def test_a_fault_of_unknown_effects_excludes_nothing():
     assert set(
         predictions(asked, "__transaction_state", "__consumer_offsets", "orders").values()
     ) == {"possible"}
-
-
-def test_an_impossible_anomaly_that_is_observed_is_a_finding():
-    predicted = predict(scenario(transactions={})).predicted
-    (finding,) = contradictions(predicted, {"aborted-read": 2}, conclusive=True)
-    assert finding.anomaly == "aborted-read"
-
-
-def test_a_version_with_zookeeper_is_predicted_too():
-    record = predict(scenario(version="2.6.2", transactions={}))
-    assert "aborted-read" in record.predicted
-
-
-def test_no_prediction_for_clients_without_rules():
-    asked = scenario(transactions={})
-    cluster = asked.cluster.model_copy(update={"features": {"metadata.version": "4.0-IV3"}})
-    record = predict(asked.model_copy(update={"cluster": cluster}))
-    assert "aborted-read" not in record.predicted
 
 
 @pytest.mark.parametrize(
