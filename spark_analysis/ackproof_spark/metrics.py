@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from ackproof_spark.spark.functions import DataFrame, F, Window, union
+from ackproof_spark.spark.functions import Column, DataFrame, F, Window, union
 from ackproof_spark.tables import PROBE_PRODUCERS, Outcome
 
 #: Seconds without an acknowledgement that count as unavailability.
@@ -122,30 +122,24 @@ def unavailability(ledger: DataFrame) -> DataFrame:
         .orderBy(F.col("resolved").desc())
         .rowsBetween(Window.unboundedPreceding, -1)
     )
-    after_acks = (
-        sends.withColumn("start", F.min("sent").over(later))
-        .withColumn("stop", F.min("acked").over(later))
-        .withColumn("end", F.max("resolved").over(Window.partitionBy(*partition)))
-        .where(F.col("acked").isNotNull())
-        .select(
-            *partition,
-            F.greatest("acked", "start").alias("start"),
-            F.coalesce("stop", "end").alias("stop"),
-            F.lit(0).alias("acked"),
-        )
-    )
-    before_acks = sends.groupBy(*partition).agg(
-        F.min("sent").alias("start"),
-        F.coalesce(F.min("acked"), F.max("resolved")).alias("stop"),
-        F.count("acked").alias("acked"),
-    )
-    stretch = (F.col("stop") - F.col("start")) / 1e6
-    counted = F.sum(F.when(stretch > UNAVAILABILITY_GAP_S, stretch))
+    last = F.first("resolved").over(later)
+    start = F.greatest("acked", F.min("sent").over(later))
+    stop = F.coalesce(F.min("acked").over(later), last, "resolved")
+    # Before the first ack, and after each ack.
+    before = F.coalesce(F.min("acked"), F.max("resolved")) - F.min("sent")
+    after = F.sum(_counted(F.when(F.col("acked").isNotNull(), F.col("after"))))
     return (
-        after_acks.unionByName(before_acks)
+        sends.withColumn("after", stop - start)
         .groupBy(*partition)
         .agg(
-            F.sum("acked").alias("acked"),
-            F.coalesce(counted, F.lit(0.0)).alias("unavailability_s"),
+            F.count("acked").alias("acked"),
+            (F.coalesce(after, F.lit(0.0)) + F.coalesce(_counted(before), F.lit(0.0))).alias(
+                "unavailability_s"
+            ),
         )
     )
+
+
+def _counted(micros: Column) -> Column:
+    """Return a stretch in seconds, null unless it counts."""
+    return F.when(micros / 1e6 > UNAVAILABILITY_GAP_S, micros / 1e6)
