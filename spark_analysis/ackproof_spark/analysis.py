@@ -60,8 +60,8 @@ def analyse(
     rows = comparison.sent + run.rows("final_log", "replica_batches")
     with small_plans(spark, rows=rows):
         run_id, causes = RunTables.of(run).run_id, []
-        if comparison.counts[Anomaly.LOST]:
-            causes = explain(run, run_id, few=rows <= FEW, settings=settings, faults=faults)
+        if lost := comparison.counts[Anomaly.LOST]:
+            causes = explain(run, run_id, few=lost <= FEW, settings=settings, faults=faults)
         replicas = {} if compacted else compare_replicas(run, run_id)
         questions = metric_questions(
             run["ledger"], stopped=stopped, faults_ended_at=faults_ended_at
