@@ -177,10 +177,11 @@ def _cut(segment: bytes) -> bytes:
 
 
 def found(spark: Any, run_dir: Path) -> list[tuple[int, str]]:
-    from ackproof_spark.forensics.differences import diverged
+    from ackproof_spark.forensics.differences import diverged, first_differences, in_sync_batches
     from ackproof_spark.reading.run_tables import StoredRun
 
-    rows = diverged(StoredRun(spark=spark, run_dir=run_dir)).collect()
+    read, _ = in_sync_batches(StoredRun(spark=spark, run_dir=run_dir))
+    rows = diverged(read, first_differences(read).collect()).collect()
     return [(row["offset"], row["found"]) for row in rows]
 
 

@@ -29,19 +29,20 @@ The replicas' segments distinguish a hole in the log from records that were not 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import reduce
-from operator import or_
+from operator import itemgetter, or_
 from typing import Any
 
 from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks.anomaly_rows import as_table, text
 from ackproof_spark.reading.run_tables import PARTITION, StoredRun
-from ackproof_spark.spark.functions import Column, DataFrame, F, Window
-from ackproof_spark.spark.small_data import answers
+from ackproof_spark.spark.functions import Column, DataFrame, F, Row, Window, union
+from ackproof_spark.spark.small_data import answers, from_rows
 from ackproof_spark.spark.storage import address
-from ackproof_spark.tables import LOCATION, SCHEMA_VERSION
+from ackproof_spark.tables import LOCATION, SCHEMA_VERSION, columns
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -54,24 +55,25 @@ def compare_replicas(run: StoredRun, run_id: str) -> dict[Anomaly, int]:
     """
     if not run.has("replica_logs"):
         return {}
-    differing = answers(diverged=diverged(run), short=short(run))
+    batches, ends = in_sync_batches(run)
+    covered = _covered(run, batches, ends)
+    answered = answers(differing=first_differences(batches), covered=_counted(covered), ends=ends)
     counts = dict.fromkeys((Anomaly.DIVERGED, Anomaly.GAP), 0)
-    if differing["diverged"]:
-        rows = run.spark.createDataFrame(differing["diverged"], _FOUND)
+    if differing := answered["differing"]:
+        rows = diverged(batches, differing)
         counts[Anomaly.DIVERGED] = _add(rows, Anomaly.DIVERGED, run, run_id)
-    if differing["short"]:
-        partitions = [(row["topic"], row["partition"]) for row in differing["short"]]
-        counts[Anomaly.GAP] = _add(gaps(run, partitions), Anomaly.GAP, run, run_id)
+    offsets = {row[:2]: row["offsets"] for row in answered["covered"]}
+    ranges = {row[:2]: row["end"] - row["begin"] for row in answered["ends"]}
+    if short := [place for place in ranges if offsets.get(place, 0) < ranges[place]]:
+        holes = _between(covered.where(_any_of(short)), ends.where(_any_of(short)))
+        counts[Anomaly.GAP] = _add(_described(holes, batches), Anomaly.GAP, run, run_id)
     if not run.listed("replica_logs").where("not complete").isEmpty():
         counts = {anomaly: count for anomaly, count in counts.items() if count}
     return counts
 
 
-_FOUND = "topic string, partition int, offset bigint, found string"
-
-
 def _add(rows: DataFrame, anomaly: Anomaly, run: StoredRun, run_id: str) -> int:
-    """Append rows (`_FOUND`) to the run's anomalies; return their number."""
+    """Append rows (topic, partition, offset, found) to the run's anomalies; return their number."""
     common = {"schema_version": SCHEMA_VERSION, "run_id": run_id, "anomaly": anomaly.value}
     rows = as_table(rows.withColumns({name: F.lit(value) for name, value in common.items()}))
     rows = rows.persist()
@@ -86,25 +88,25 @@ def _add(rows: DataFrame, anomaly: Anomaly, run: StoredRun, run_id: str) -> int:
         run.forget("anomalies")
 
 
-def in_sync(run: StoredRun) -> DataFrame:
-    """Return the complete replica logs of the final ISR, with the column `leads`.
+def in_sync(run: StoredRun) -> dict[tuple[str, int, int], Row]:
+    """Return the complete replica logs of the final ISR by topic, partition and broker.
 
     Without the controller's log, every replica counts.
     """
-    last = (
-        run["partition_states"]
-        .groupBy("topic", "partition")
-        .agg(F.max_by(F.struct("isr", "leader"), "metadata_offset").alias("last"))
-    )
-    known = F.col("last").isNotNull()
-    return (
-        run["replica_logs"]
-        .where("complete")
-        .join(F.broadcast(last), ["topic", "partition"], "left")
-        .where(~known | F.array_contains("last.isr", F.col("broker")))
-        .withColumn("leads", known & (F.col("last.leader") == F.col("broker")))
-        .drop("last")
-    )
+    states = last_states(run)
+    return {
+        (row["topic"], row["partition"], row["broker"]): row
+        for row in run.listed("replica_logs").where("complete").collect()
+        if (state := states.get((row["topic"], row["partition"]))) is None
+        or row["broker"] in state["isr"]
+    }
+
+
+def last_states(run: StoredRun) -> dict[tuple[str, int], Row]:
+    """Return the last leader and ISR of each partition, if the controller's log is known."""
+    states = run.listed("partition_states").select(*PARTITION, "metadata_offset", "isr", "leader")
+    in_order = sorted(states.collect(), key=itemgetter("metadata_offset"))
+    return {(row["topic"], row["partition"]): row for row in in_order}
 
 
 def rows_of(frame: DataFrame) -> list[dict[str, Any]]:
@@ -119,50 +121,51 @@ def rows_of(frame: DataFrame) -> list[dict[str, Any]]:
     return rows
 
 
+#: A replica in sync, all `brokers` of its partition that are, and the offsets that all should have.
+_REPLICA = columns(
+    "topic string, partition int, broker int, brokers array<int>, begin bigint, until bigint"
+)
+
+#: The ends of a partition that was read completely.
+_ENDS = columns("topic string, partition int, begin bigint, end bigint")
+
+
+def in_sync_batches(run: StoredRun) -> tuple[DataFrame, DataFrame]:
+    """Return the batches of replicas in sync with `_REPLICA`, and `_ENDS` of their partitions."""
+    by_partition = defaultdict(list)
+    for (topic, number, _), replica in in_sync(run).items():
+        by_partition[topic, number].append(replica)
+    replicas, ends = [], []
+    complete = run.listed("partition_ends").where("complete").collect()
+    read_to = {(row["topic"], row["partition"]): row for row in complete}
+    for partition, logs in by_partition.items():
+        brokers = sorted(log["broker"] for log in logs)
+        begin = max(log["begin_offset"] for log in logs)
+        until = min(log["end_offset"] for log in logs)
+        if end := read_to.get(partition):
+            until = max(until, end["end_offset"])
+            ends.append((*partition, end["begin_offset"], end["end_offset"]))
+        replicas += [(*partition, broker, brokers, begin, until) for broker in brokers]
+    of = from_rows(run.spark, replicas, _REPLICA)
+    batches = run["replica_batches"].join(F.broadcast(of), [*PARTITION, "broker"])
+    return batches, from_rows(run.spark, ends, _ENDS)
+
+
 #: Columns that must be equal in every replica.
 _SAME = ("last_offset", "leader_epoch", "size", "magic", "crc", "crc_ok")
 
 
-def diverged(run: StoredRun) -> DataFrame:
-    """Return one row for each partition whose replicas diverge: topic, partition, offset, found.
+def _overlapping(batches: DataFrame) -> DataFrame:
+    return batches.where("last_offset >= begin and base_offset < until")
 
-    `offset` is the first that differs.
-    """
-    replicas = in_sync(run).select(*PARTITION, "broker", "begin_offset", "end_offset")
-    high_watermarks = (
-        run["partition_ends"]
-        .where("complete")
-        .select(*PARTITION, F.col("end_offset").alias("high_watermark"))
-    )
-    ranges = (
-        replicas.groupBy(*PARTITION)
-        .agg(
-            F.sort_array(F.collect_set("broker")).alias("brokers"),
-            F.max("begin_offset").alias("begin"),
-            F.min("end_offset").alias("least_end"),
-        )
-        .join(high_watermarks, PARTITION, "left")
-        .select(
-            *PARTITION,
-            "brokers",
-            "begin",
-            F.greatest("least_end", "high_watermark").alias("until"),
-        )
-    )
-    overlapping = (
-        run["replica_batches"]
-        .join(
-            F.broadcast(replicas.select(*PARTITION, "broker")),
-            [*PARTITION, "broker"],
-            "left_semi",
-        )
-        .join(F.broadcast(ranges), PARTITION)
-        .where((F.col("last_offset") >= F.col("begin")) & (F.col("base_offset") < F.col("until")))
-    )
+
+def first_differences(batches: DataFrame) -> DataFrame:
+    """Return partitions whose replicas diverge: topic, partition, first offset, batches."""
     # Numbers only: the details of millions of batches do not fit into a hash aggregate's memory.
     unequal = [F.col(f"{name}_least") != F.col(f"{name}_most") for name in _SAME]
-    differing = (
-        overlapping.groupBy(*PARTITION, "base_offset")
+    return (
+        _overlapping(batches)
+        .groupBy(*PARTITION, "base_offset")
         .agg(
             F.count("*").alias("copies"),
             F.max(F.size("brokers")).alias("replicas"),
@@ -173,16 +176,24 @@ def diverged(run: StoredRun) -> DataFrame:
         .groupBy(*PARTITION)
         .agg(F.min("base_offset").alias("offset"), F.count("*").alias("batches"))
     )
-    there = (
-        overlapping.withColumnRenamed("base_offset", "offset")
-        .join(F.broadcast(differing), [*PARTITION, "offset"])
+
+
+def diverged(batches: DataFrame, differing: Sequence[Row]) -> DataFrame:
+    """Return a row for each partition of `first_differences`: topic, partition, offset, found."""
+    first = batches.sparkSession.createDataFrame(
+        differing, "topic string, partition int, offset bigint, batches bigint"
+    )
+    return (
+        _overlapping(batches)
+        .withColumnRenamed("base_offset", "offset")
+        .join(F.broadcast(first), [*PARTITION, "offset"])
         .groupBy(*PARTITION, "offset", "batches")
         .agg(
             F.first("brokers").alias("brokers"),
             F.collect_list(F.struct("broker", *_SAME)).alias("there"),
         )
+        .select(*PARTITION, "offset", _description().alias("found"))
     )
-    return there.select(*PARTITION, "offset", _description().alias("found"))
 
 
 def _description() -> Column:
@@ -207,47 +218,14 @@ def _description() -> Column:
     return F.concat(copies, text("; {} batches differ", F.col("batches")))
 
 
-def short(run: StoredRun) -> DataFrame:
-    """Return the partitions that have gaps: topic, partition.
-
-    Partitions that were not read to their end, or have no segments of a replica in sync, are left
-    out. Counting offsets is cheaper than searching for the gaps.
-    """
-    covered, ends = _covered(run)
-    within = (F.col("low") >= F.col("begin")) & (F.col("high") < F.col("end"))
-    # A run has millions of rows: they are added up where they are read.
-    counted = (
-        covered.join(F.broadcast(ends), PARTITION)
-        .groupBy(*PARTITION)
-        .agg(F.sum(F.when(within, F.col("high") - F.col("low") + 1)).alias("offsets"))
-    )
-    return (
-        ends.join(F.broadcast(counted), PARTITION, "left")
-        .where(F.coalesce("offsets", F.lit(0)) < F.col("end") - F.col("begin"))
-        .select(*PARTITION)
-    )
+def _counted(covered: DataFrame) -> DataFrame:
+    """Return the number of covered `offsets` of each partition: cheaper than a search for gaps."""
+    length = F.col("high") - F.col("low") + 1
+    return covered.groupBy(*PARTITION).agg(F.sum(length).alias("offsets"))
 
 
-def gaps(run: StoredRun, partitions: Sequence[tuple[str, int]]) -> DataFrame:
-    """Return one row for each gap of these partitions: topic, partition, first offset, found."""
-    covered, ends = _covered(run)
-    return _described(_between(covered, ends.where(_any_of(partitions))), _batches(run))
-
-
-def _batches(run: StoredRun) -> DataFrame:
-    replicas = in_sync(run).select(*PARTITION, "broker")
-    return run["replica_batches"].join(replicas, [*PARTITION, "broker"], "left_semi")
-
-
-def _covered(run: StoredRun) -> tuple[DataFrame, DataFrame]:
-    """Return the explained ranges of offsets, and the ends of partitions."""
-    batches = _batches(run)
-    ends = (
-        run["partition_ends"]
-        .where("complete")
-        .select(*PARTITION, F.col("begin_offset").alias("begin"), F.col("end_offset").alias("end"))
-        .join(in_sync(run), PARTITION, "left_semi")
-    )
+def _covered(run: StoredRun, batches: DataFrame, ends: DataFrame) -> DataFrame:
+    """Return the explained ranges of offsets within `ends`: topic, partition, low, high."""
     span = [*PARTITION, F.col("base_offset").alias("low"), F.col("last_offset").alias("high")]
     markers = batches.where("control").select(*span).distinct()
     read = run["final_log"].select(
@@ -256,7 +234,12 @@ def _covered(run: StoredRun) -> tuple[DataFrame, DataFrame]:
     transactional = batches.where("transactional and not control").select(*span).distinct()
     # Either all records of a batch are invisible or none is: the first decides.
     hidden = transactional.join(read.select(*PARTITION, "low"), [*PARTITION, "low"], "left_anti")
-    return read.unionByName(markers).unionByName(hidden), ends
+    return (
+        union([read, markers, hidden])
+        .join(F.broadcast(ends), PARTITION)
+        .where((F.col("low") >= F.col("begin")) & (F.col("high") < F.col("end")))
+        .select(*PARTITION, "low", "high")
+    )
 
 
 def _any_of(places: Sequence[tuple[str, int]]) -> Column:
@@ -271,20 +254,14 @@ def _between(covered: DataFrame, ends: DataFrame) -> DataFrame:
         *PARTITION, (F.col("begin") - 1).alias("low"), (F.col("begin") - 1).alias("high")
     )
     after = ends.select(*PARTITION, F.col("end").alias("low"), F.col("end").alias("high"))
-    everything = (
-        covered.join(F.broadcast(ends), PARTITION)
-        .where((F.col("low") >= F.col("begin")) & (F.col("high") < F.col("end")))
-        .select(*PARTITION, "low", "high")
-        .unionByName(before)
-        .unionByName(after)
-    )
     so_far = (
         Window.partitionBy(*PARTITION)
         .orderBy("low", "high")
         .rowsBetween(Window.unboundedPreceding, -1)
     )
     return (
-        everything.withColumn("first", F.max("high").over(so_far) + 1)
+        union([covered, before, after])
+        .withColumn("first", F.max("high").over(so_far) + 1)
         .where(F.col("low") > F.col("first"))
         .select(*PARTITION, "first", (F.col("low") - 1).alias("last"))
     )

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any
 
-from ackproof_spark.forensics.differences import EPOCH, in_sync, rows_of
+from ackproof_spark.forensics.differences import EPOCH, in_sync, last_states, rows_of
 from ackproof_spark.forensics.terms import Election, Partition, Term, lives_of, terms
 from ackproof_spark.reading.run_tables import PARTITION, StoredRun
 from ackproof_spark.spark.functions import F
@@ -99,20 +99,19 @@ class History:
 
 
 def _stretches(run: StoredRun) -> dict[Partition, list[tuple[int, int, int, int, bool]]]:
-    leaders = in_sync(run).where("leads").select(*PARTITION, "broker", "leads")
+    replicas, states = in_sync(run), last_states(run)
     rows = (
         run["replica_batches"]
         .where("leader_epoch >= 0")
         .groupBy(*PARTITION, "broker", "leader_epoch")
         .agg(F.min("base_offset").alias("low"), F.max("last_offset").alias("high"))
-        .join(leaders, [*PARTITION, "broker"], "left")
         .collect()
     )
     stretches: dict[Partition, list[tuple[int, int, int, int, bool]]] = defaultdict(list)
-    for row in rows:
-        stretches[row["topic"], row["partition"]].append(
-            (row["broker"], row["leader_epoch"], row["low"], row["high"], bool(row["leads"]))
-        )
+    for topic, partition, broker, *offsets in rows:
+        state = states.get((topic, partition))
+        leads = (topic, partition, broker) in replicas and state and state["leader"] == broker
+        stretches[topic, partition].append((broker, *offsets, bool(leads)))
     return stretches
 
 

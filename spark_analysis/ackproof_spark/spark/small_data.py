@@ -6,7 +6,7 @@ every query plans and compiles all its inputs again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
@@ -67,6 +67,13 @@ def from_arrow(spark: SparkSession, table: pa.Table, schema: StructType | None =
     The table is passed in one batch: Spark stops at a batch without rows (4.0.0 to 4.1.1 at least).
     """
     return spark.createDataFrame(table.combine_chunks(), schema)
+
+
+def from_rows(spark: SparkSession, rows: Iterable[Sequence[Any]], schema: pa.Schema) -> DataFrame:
+    """Return rows, which have the columns of `schema`, as a frame of one partition."""
+    names = schema.names
+    named = [dict(zip(names, row, strict=True)) for row in rows]
+    return from_arrow(spark, pa.Table.from_pylist(named, schema)).coalesce(1)
 
 
 def answers(**questions: DataFrame) -> dict[str, list[Row]]:
