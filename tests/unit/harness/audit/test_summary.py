@@ -51,9 +51,17 @@ def test_loss_for_some_unstated_values_depends_on_them() -> None:
     assert "The files leave acks open: the answers are for each value." in screen(audit(answer))
 
 
-def test_undecided_is_not_answered_no() -> None:
-    answer = orders(risks=(), alternatives=(), undecided=((LAG, POWER, POWER),))
-    assert only(answer).verdict == "NOT DECIDED"
+def test_undecided_is_not_answered_no_and_the_worst_verdict_is_first() -> None:
+    certain = risk(failures=(CRASH,), when={"acks": "1"}, likelihood="certain")
+    values = (assumed((certain,), (), acks="1"), assumed((), ((CRASH,),), acks="all"))
+    answers = (
+        orders(topic="safe", risks=()),
+        orders(topic="open", risks=(), survives=(), undecided=((LAG, POWER, POWER),)),
+        orders(topic="either", risks=(certain,), unstated=("acks",), assumed=values),
+        orders(),
+    )
+    verdicts = [one.verdict for one in summaries(audit(*answers))]
+    assert verdicts == ["YES", "DEPENDS", "NOT DECIDED", "NO"]
 
 
 def test_columns_are_today_and_each_change_and_rows_what_was_searched() -> None:

@@ -13,7 +13,7 @@ from ackproof.own_config import running
 from ackproof.own_config.configuration import FileRead, Given, OwnConfig
 
 UNCLEAN = "unclean.leader.election.enable"
-BROKER = {"min.insync.replicas": "2", "node.id": "1"}
+BROKER = {"min.insync.replicas": "2", "node.id": "1", "ssl.key.password": "s3cret"}
 DYNAMIC: dict[str, str] = {}
 TOPIC = {"retention.ms": "1000"}
 
@@ -60,6 +60,7 @@ def test_brokers_topic_and_the_smallest_number_of_replicas_are_taken() -> None:
     counts = (own.brokers, topic.partitions, topic.replication_factor)
     assert [given.value for given in counts if given] == ["3", "2", "2"]
     assert own.broker["node.id"].value == "1"
+    assert "s3cret" not in repr(own)
     assert topic.settings["retention.ms"].source == "topic orders at host:9092"
     assert own.producers == ()
     assert own.in_force

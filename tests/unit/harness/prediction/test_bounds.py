@@ -149,13 +149,14 @@ def test_a_partition_that_is_added_may_be_on_any_broker() -> None:
 def test_a_deletion_that_is_drawn_or_may_never_begin_is_not_certain() -> None:
     recreate = {"fault": "recreate_topic", "topic": "orders", "when": "5 acked"}
     drawn = {"one_of": [recreate, {"fault": "none"}]}
+    acked = kill(when="3 acked")
     assert suffered(recreate).emptied
-    assert suffered(kill(when="3 acked"), recreate).emptied
+    assert suffered(acked, recreate).emptied
     assert suffered(drawn).removed
     never = "isr of orders-0 == 1"
     for steps in (
-        [drawn],
-        [{"sequence": [recreate], "probability": 0.5}],
+        [acked, drawn],
+        [acked, {"sequence": [recreate], "probability": 0.5}],
         [{**recreate, "or_after": "5s"}],
         [{**recreate, "when": ["5 acked", never]}],
         [kill(when=never), recreate],
