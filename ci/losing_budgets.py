@@ -13,7 +13,9 @@ import json
 import math
 import sys
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, fields, replace
+from functools import partial
 from itertools import combinations_with_replacement, product
 from pathlib import Path
 from typing import Any
@@ -90,7 +92,7 @@ def search_minima(
 
     Stops at the number at which a search needs more than `max_states` states; `searched` is then
     the number before. `known` are the results for fewer failures, `alike` losses under other rules,
-    which are tried first.
+    which are tried first, and in the end those of more failures.
     """
     found = _Found(question, known, max_states, alike)
     searched = known.searched if known else 0
@@ -99,11 +101,12 @@ def search_minima(
         if found.unknown:
             break
         searched = number
+    found.replay(found.alike)
     return Minima(
         losing=tuple(found.losing),
         searched=searched,
         states=found.states,
-        safe=tuple(_largest(one for one in found.safe if one.total > searched)),
+        safe=tuple(_largest(one for one in found.safe if one.shrinks or one.total > searched)),
     )
 
 
@@ -126,7 +129,7 @@ class _Found:
         alike: Iterable[Minimum] = (),
     ) -> None:
         self._question = question
-        self._alike = tuple(alike)
+        self.alike = tuple(alike)
         self._max_states = max_states
         self.losing = list(known.losing) if known else []
         self.safe = list(known.safe) if known else []
@@ -138,12 +141,9 @@ class _Found:
 
         Without any, each is searched briefly before.
         """
-        asked = self._open(number) if self._alike else ()
-        for minimum in self._alike:
-            new = not any(one.budget.within(minimum.budget) for one in self.losing)
-            if new and any(map(minimum.budget.within, asked)):
-                self.losing += _replayed(self._question, minimum)
-        few = 0 if self._alike else min(_FEW_STATES, self._max_states)
+        asked = self._open(number) if self.alike else ()
+        self.replay(one for one in self.alike if any(map(one.budget.within, asked)))
+        few = 0 if self.alike else min(_FEW_STATES, self._max_states)
         for one in self._open(number) if few else ():
             if one in self._open(number):
                 self._search(one, _failures(one), few)
@@ -154,6 +154,12 @@ class _Found:
             if not self._search(limits, total, self._max_states):
                 together = limits == asked[0] and together
                 self.unknown |= {limits} & {*asked}
+
+    def replay(self, others: Iterable[Minimum]) -> None:
+        """Add the losses under other rules that are losses under these, too."""
+        for minimum in others:
+            if not any(one.budget.within(minimum.budget) for one in self.losing):
+                self.losing += _replayed(self._question, minimum)
 
     def _open(self, number: int) -> list[Budget]:
         """Return the budgets of so many failures of which nothing is known."""
@@ -299,23 +305,28 @@ def _counts(budget: Budget) -> dict[str, int]:
 
 def main() -> int:
     options = argparse.ArgumentParser()
-    options.add_argument("--failures", type=int, default=3, help="failures in all")
+    options.add_argument("--failures", type=int, help="failures in all (as many as are stored)")
     options.add_argument("--only", default="", help="only questions whose key has this text")
     options.add_argument("--to", type=Path, default=FILE, help="the file that gets the results")
     given = options.parse_args()
     before = stored()
     results = dict(before) if is_current() else {}
-    for question in questions():
-        if given.only not in question.key:
-            continue
-        known = results.get(question.key)
-        if known is None or known.searched < given.failures:
-            alike = _alike(question, results)
-            result = search_minima(question, failures=given.failures, known=known, alike=alike)
-            results[question.key] = result
+    with ProcessPoolExecutor() as pool:
+        searches = {}
+        for question in questions():
+            key = question.key
+            old, known = before.get(key), results.get(key)
+            failures = given.failures or (old.searched if old else 3)
+            if given.only in key and (known is None or known.searched < failures):
+                alike = _alike(question, before)
+                search = partial(search_minima, failures=failures, known=known, alike=alike)
+                searches[pool.submit(search, question)] = key
+        for done in as_completed(searches):
+            key, result = searches[done], done.result()
+            results[key] = result
             write(results, to=given.to)
             losing = "; ".join(str(one.budget) for one in result.losing) or "nothing"
-            _say(f"{question.key}: up to {result.searched}: {losing} ({result.states} states)")
+            _say(f"{key}: up to {result.searched}: {losing} ({result.states} states)")
     refuted = [
         key
         for key, result in results.items()

@@ -713,8 +713,7 @@ class Elects(Effect):
             return NOTHING
         if self.unclean:
             return Exposure(unclean=True, unanswered=True)
-        # Another replica of the ISR becomes leader, as after a lost session.
-        return Exposure(budget=Budget(fencings=1), unanswered=True)
+        return Exposure(budget=Budget(leader_moves=1), unanswered=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -739,7 +738,8 @@ class Reassigns(Effect):
             return NOTHING
         # Another order only changes the preferred leader.
         moves = 0 if self.to and set(self.to) == set(partition.assigned) else 1
-        return Exposure(budget=Budget(fencings=1, shrinks=1), moves=moves, unanswered=True)
+        budget = Budget(leader_moves=moves, shrinks=moves)
+        return Exposure(budget=budget, moves=moves, unanswered=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

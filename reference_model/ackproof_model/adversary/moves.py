@@ -49,7 +49,7 @@ def moves(
                 yield ("expire", number), after, broker
         return
     if _behind(model, controller, broker, number):
-        known = actions.learn(policy, controller, broker, number)
+        known = actions.learn(policy, controller, _told_all(broker, controller), number)
         yield ("learn", number), _without_version(controller, number), known
     if fenced:
         after = with_version(controller, unfence(policy, controller, number))
@@ -93,6 +93,15 @@ def lags(
         isr = broker.isr & ~(1 << late)
         for after, asking in actions.request_isr(model.policy, controller, broker, number, isr):
             yield ("shrink", number, late), after, asking
+
+
+def _told_all(broker: Broker, controller: Controller) -> Broker:
+    """Return a broker as it is if it learns of each leader in turn.
+
+    Left out is a leader that does not, and leads again: see `answer.MISSED`.
+    """
+    missed = broker.leader == controller.leader and broker.epoch + 1 < controller.epoch
+    return broker._replace(leader=NOBODY) if missed and broker.remote else broker
 
 
 def restart(

@@ -29,6 +29,10 @@ _STALE_ELR = (
     "a replica that a reassignment has removed may stay in the ELR; when it is added again, it may "
     "be elected with an empty log (PartitionChangeBuilder.maybePopulateTargetElr)"
 )
+_MISSED = (
+    "a leader that hands over and leads again before it learns so takes for stored what a follower "
+    "has truncated in between (Partition.makeLeader), which the searched rules leave out"
+)
 _REWRITTEN = "a setting changes by which Kafka removes records (compaction, retention)"
 
 Answer = tuple[Likelihood, str]
@@ -129,6 +133,8 @@ def _lost(configuration: Configuration, exposure: Exposure) -> Iterator[AnswerWi
     answer = max(answers, key=lambda one: list(Likelihood).index(one[0]))
     if answer[0] is _IMPOSSIBLE and (late := _loses_by_delay(configuration, exposure)):
         yield _POSSIBLE, late, ()
+    if answer[0] is _IMPOSSIBLE and _misses_a_change(configuration, budget):
+        yield _POSSIBLE, _MISSED, ()
     if answer[0] is _IMPOSSIBLE and exposure.renewed and any(map(_loses_by_directory, questions)):
         yield _POSSIBLE, _NEW_DIRECTORY, ()
     yield answer
@@ -175,6 +181,15 @@ def _loses_by_delay(configuration: Configuration, exposure: Exposure) -> str:
             "3.9.1 and in 4.0.0: KAFKA-18991)"
         )
     return ""
+
+
+def _misses_a_change(configuration: Configuration, budget: Budget) -> bool:
+    """Whether a leader may hand over, lead again without knowing so, and end or hand over.
+
+    It then keeps the log end offset of a third replica, which may have truncated in between.
+    """
+    events = budget.total - budget.shrinks if budget.shrinks < math.inf else math.inf
+    return configuration.replication_factor > 2 and budget.leader_moves > 0 and events > 2
 
 
 def _loses_by_directory(question: Question) -> bool:
@@ -231,7 +246,7 @@ def keeps_everything(question: Question, budget: Budget) -> str:
     leader lacks (KIP-101, KIP-279, KIP-320). That holds while replicas move, too: those that are
     added join the ISR first, and those that stay were in it (KIP-455,
     `PartitionReassignmentReplicas.maybeCompleteReassignment`, `PartitionReassignmentRevert`). For
-    replicas that move more than once see `_STALE_ELR`.
+    replicas that move more than once see `_STALE_ELR`, for leaders that miss a change `_MISSED`.
     """
     if (
         question.acks != "all"

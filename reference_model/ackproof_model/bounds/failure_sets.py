@@ -280,9 +280,7 @@ def _excluded(exposed: Exposed, some: _Sets, searched: int) -> int:
     """
     question = exposed.question
     # The argument covers any number of other perturbations.
-    argued = some.every if keeps_everything(question, Budget(power_losses=1)) else 0
-    if keeps_everything(question, Budget()):
-        argued |= some.every & ~some.losing_power
+    argued = some.every & ~some.losing_power if keeps_everything(question, Budget()) else 0
     without_quorum = some.having(CONTROLLERS)
     if exposed.combined:
         without_quorum |= some.ending((exposed.combined - 1) // 2, in_a_rack(exposed))

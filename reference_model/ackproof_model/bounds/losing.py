@@ -110,9 +110,9 @@ class Minimum:
 class Minima:
     """The results for one question.
 
-    losing: the shortest first. searched: budgets of up to this many perturbations lose nothing,
-    unless they allow one of `losing`. safe: larger budgets that lose nothing. states: how many were
-    searched.
+    losing: the shortest first. searched: budgets of up to this many perturbations without shrinks
+    lose nothing, unless they allow one of `losing`. safe: other budgets that lose nothing. states:
+    how many were searched.
     """
 
     losing: tuple[Minimum, ...]
@@ -126,8 +126,8 @@ class Minima:
 
     def excludes(self, budget: Budget) -> bool:
         """Whether the search has shown that the budget loses nothing."""
-        searched = budget.total <= self.searched or any(map(budget.within, self.safe))
-        return searched and self.lost_by(budget) is None
+        few = not budget.shrinks and budget.total <= self.searched
+        return (few or any(map(budget.within, self.safe))) and self.lost_by(budget) is None
 
 
 @cache

@@ -51,7 +51,7 @@ def advanced_high_watermark(
 ) -> int:
     """Return the leader's high watermark after a change; it never goes back.
 
-    fetched: the log end offset of each replica as of its last fetch, -1 for none in this epoch. A
+    fetched: the log end offset of each replica as of its last fetch, -1 if none counts. A
     replica that is being added to the ISR counts, too: the `maximal` ISR (KIP-497).
     """
     ends = [log_end, *(max(0, fetched[r]) for r in members(maximal & ~(1 << leader)))]

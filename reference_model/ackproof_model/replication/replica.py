@@ -59,26 +59,31 @@ def learn(policy: Policy, controller: Controller, broker: Broker, number: int) -
     """Return a broker that has applied the latest metadata.
 
     WHO: a broker. WHEN: it is `behind`. THEN: it leads or follows (`Partition.makeLeader`,
-    `makeFollower`). A new leader begins an epoch at its log end offset and knows no log end offset
-    of the followers. Before 2.0 it keeps its high watermark; later it begins at 0, which only
-    delays acks.
+    `makeFollower`). A leader begins an epoch at its log end offset. If it believes that it leads,
+    it keeps its high watermark and the log end offsets of the ISR's members, even if another broker
+    has led in between (`isNewLeader`); another replica joins after a fetch in this epoch. A new
+    leader knows no log end offset of the followers. Before 2.0 it keeps its high watermark; later
+    it begins at 0, which only delays acks.
     """
     if controller.leader != number:
         return following(policy.profile, broker, controller)
     if (broker.leader, broker.epoch) == (number, controller.epoch):
         view = broker._replace(version=0, isr=controller.isr, pending=0)
     else:
-        end = len(broker.log)
+        end, led = len(broker.log), broker.leader == number
+        known = controller.isr if led else 0
         view = Broker(
             broker.status,
             broker.clean,
             broker.log,
             number,
             controller.epoch,
-            hw=min(broker.hw, end) if policy.profile.keeps_high_watermark else 0,
+            hw=min(broker.hw, end) if led or policy.profile.keeps_high_watermark else 0,
             isr=controller.isr,
             start=end if waits_for_epoch_start(policy) else 0,
-            remote=(NOBODY,) * policy.replicas,
+            remote=tuple(
+                broker.remote[r] if known >> r & 1 else NOBODY for r in range(policy.replicas)
+            ),
         )
     return advance_high_watermark(policy, view, number)
 

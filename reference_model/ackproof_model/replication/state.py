@@ -63,7 +63,7 @@ class Broker(NamedTuple):
     meaning at the leader only. version, isr: the partition version and the ISR that it knows.
     pending: the ISR that it has requested (0: no request). start: the start offset of its epoch, 0
     once the high watermark has passed it. remote: the log end offset of each replica as of its last
-    fetch (-1: no fetch in this epoch). stale: the followers that have restarted since their last
+    fetch (-1: no fetch that counts). stale: the followers that have restarted since their last
     fetch, or since the request in flight was made.
     """
 

@@ -10,7 +10,7 @@ import pytest
 from losing_budgets import questions, search_minima
 
 from ackproof_model import Acks, Configuration, Likelihood
-from ackproof_model.adversary import AdversaryModel, Budgets
+from ackproof_model.adversary import AdversaryModel, Budgets, search
 from ackproof_model.adversary.state import initial
 from ackproof_model.adversary.successors import lost, successors
 from ackproof_model.bounds import Bound, bound
@@ -118,6 +118,15 @@ def test_losses_of_other_rules_give_the_same_minima(other: dict[str, Any]) -> No
     assert found.states < searched.states
     for one in found.losing:
         assert list(narrate(question(), one))[-1].endswith("it is lost.")
+
+
+def test_a_search_of_lag_does_not_exclude_fewer_shrinks() -> None:
+    """{power loss, 2 shrinks} loses, so that one shrink and another failure were not asked."""
+    asked = question("4.3.1", replicas=3, min_insync_replicas=2)
+    budget = Budget(kills=1, power_losses=1, shrinks=1)
+    found = replace(stored()[asked.key], losing=(), safe=())
+    assert not found.excludes(budget)
+    assert search(asked.model(budgets=Budgets(kills=1, power_losses=1, shrinks=1))).lost
 
 
 def test_a_search_that_runs_out_of_states_claims_only_what_it_has_finished() -> None:
@@ -297,6 +306,23 @@ def test_other_versions_that_run_meanwhile_count() -> None:
     found = bound(configuration(), older)
     assert found.likelihood["lost"] is Likelihood.POSSIBLE
     assert "0.10.2.2" in found.reasons["lost"]
+
+
+@pytest.mark.parametrize(
+    ("budget", "changes", "likelihood"),
+    [
+        (Budget(leader_moves=3), {}, Likelihood.POSSIBLE),
+        (Budget(leader_moves=1, kills=2), {}, Likelihood.POSSIBLE),
+        (Budget(leader_moves=1, kills=1, shrinks=math.inf), {}, Likelihood.IMPOSSIBLE),
+        (Budget(leader_moves=3), {"replication_factor": 2}, Likelihood.IMPOSSIBLE),
+        (Budget(kills=3), {}, Likelihood.IMPOSSIBLE),
+    ],
+)
+def test_a_leader_that_misses_a_change_may_lose_records(
+    budget: Budget, changes: dict[str, Any], likelihood: Likelihood
+) -> None:
+    found = bound(configuration(**changes), Exposure(budget=budget))
+    assert found.likelihood["lost"] is likelihood
 
 
 def walks_lose(model: AdversaryModel, *, walks: int, steps: int) -> bool:

@@ -7,11 +7,18 @@ import pytest
 from ackproof_model import Configuration, Profile, predict
 from ackproof_model.replication.controller import change, fence, register
 from ackproof_model.replication.model import Model
-from ackproof_model.replication.replica import advance_high_watermark, fetch, joinable
+from ackproof_model.replication.replica import (
+    advance_high_watermark,
+    fetch,
+    following,
+    joinable,
+    learn,
+)
 from ackproof_model.replication.state import (
     NOBODY,
     UP,
     Broker,
+    Controller,
     entry,
 )
 
@@ -166,3 +173,19 @@ def test_a_configuration_is_a_value(configure):
     assert configure() == configure()
     assert isinstance(hash(configure()), int)
     assert isinstance(configure(), Configuration)
+
+
+@pytest.mark.parametrize("version", ["2.6.2", "3.5.2", "4.3.1"])
+def test_a_leader_that_stays_keeps_what_it_knows_of_the_isr(start, version):
+    # Partition.makeLeader: only a new leader resets the high watermark and its followers.
+    model, _ = start(version)
+    known = Broker(UP, False, (0, 1, 2), 0, 4, hw=2, isr=A | B | C, remote=(NOBODY, 3, 2))
+    shrunk = Controller(0, 5, A | B, 0, NOBODY, C, 0)
+    after = learn(model.policy, shrunk, known, 0)
+    assert (after.epoch, after.hw, after.remote) == (5, 3, (NOBODY, 3, NOBODY))
+    # Another one may have led meanwhile: it does not know. The leader that did know has forgotten.
+    again = Controller(0, 6, A | B | C, 0, NOBODY, 0, 0)
+    assert learn(model.policy, again, known, 0).remote == known.remote
+    deposed = following(model.policy.profile, known, Controller(1, 5, A | B | C, 0, NOBODY, 0, 0))
+    after = learn(model.policy, again, deposed, 0)
+    assert (after.hw, after.remote) == (0, (NOBODY,) * 3)
