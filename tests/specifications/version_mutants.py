@@ -49,7 +49,7 @@ MUTANTS = (
     _mutant("fetch_fencing", False, _replication("2.1.0", records=2, fencings=3)),
     _mutant("failover_keeps_isr", True, _replication("2.6.2", power_losses=2)),
     _mutant("alter_partition", False, _replication("2.8.1", power_losses=1, shrinks=2)),
-    _mutant("shrink_bumps_epoch", False, _replication("3.5.0", power_losses=1, shrinks=2)),
+    _mutant("shrink_bumps_epoch", False, _replication("3.4.1", power_losses=1, kills=1)),
     _mutant("broker_epochs", False, _replication("3.6.2", power_losses=2)),
     _mutant("hw_freeze", False, _replication("4.1.0", kills=1, shrinks=2)),
     _mutant("elr", False, _replication("4.1.0", power_losses=1, shrinks=2)),

@@ -188,7 +188,7 @@ def _misses_a_change(configuration: Configuration, budget: Budget) -> bool:
 
     It then keeps the log end offset of a third replica, which may have truncated in between.
     """
-    events = budget.total - budget.shrinks if budget.shrinks < math.inf else math.inf
+    events = replace(budget, shrinks=0).total
     return configuration.replication_factor > 2 and budget.leader_moves > 0 and events > 2
 
 

@@ -101,7 +101,7 @@ def test_the_smallest_losing_budgets_are_an_antichain() -> None:
     assert not any(one != other and one.within(other) for one in budgets for other in budgets)
     assert found.lost_by(Budget(power_losses=3, kills=2))
     assert not found.excludes(Budget(power_losses=1, kills=1))
-    assert found.excludes(Budget(kills=1, shrinks=1))
+    assert found.excludes(Budget(kills=1, fencings=1))
     assert not found.excludes(Budget(kills=math.inf)), "more than was searched"
     assert all(one.steps for one in found.losing)
 
