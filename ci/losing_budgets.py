@@ -318,7 +318,7 @@ def main() -> int:
             old, known = before.get(key), results.get(key)
             failures = given.failures or (old.searched if old else 3)
             if given.only in key and (known is None or known.searched < failures):
-                alike = _alike(question, before)
+                alike = [*(old.losing if old else ()), *_alike(question, before)]
                 search = partial(search_minima, failures=failures, known=known, alike=alike)
                 searches[pool.submit(search, question)] = key
         for done in as_completed(searches):
