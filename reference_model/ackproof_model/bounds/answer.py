@@ -133,7 +133,7 @@ def _lost(configuration: Configuration, exposure: Exposure) -> Iterator[AnswerWi
     answer = max(answers, key=lambda one: list(Likelihood).index(one[0]))
     if answer[0] is _IMPOSSIBLE and (late := _loses_by_delay(configuration, exposure)):
         yield _POSSIBLE, late, ()
-    if answer[0] is _IMPOSSIBLE and _misses_a_change(configuration, budget):
+    if answer[0] is _IMPOSSIBLE and misses_an_epoch(configuration.replication_factor, budget):
         yield _POSSIBLE, _MISSED, ()
     if answer[0] is _IMPOSSIBLE and exposure.renewed and any(map(_loses_by_directory, questions)):
         yield _POSSIBLE, _NEW_DIRECTORY, ()
@@ -183,13 +183,13 @@ def _loses_by_delay(configuration: Configuration, exposure: Exposure) -> str:
     return ""
 
 
-def _misses_a_change(configuration: Configuration, budget: Budget) -> bool:
+def misses_an_epoch(replicas: int, budget: Budget) -> bool:
     """Whether a leader may hand over, lead again without knowing so, and end or hand over.
 
-    It then keeps the log end offset of a third replica, which may have truncated in between.
+    It then keeps the log end offset of a third replica, which may have truncated in between
+    (`replica.learn`). The searched rules leave that out.
     """
-    events = replace(budget, shrinks=0).total
-    return configuration.replication_factor > 2 and budget.leader_moves > 0 and events > 2
+    return replicas > 2 and budget.leader_moves > 0 and replace(budget, shrinks=0).total > 2
 
 
 def _loses_by_directory(question: Question) -> bool:

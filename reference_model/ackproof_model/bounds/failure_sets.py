@@ -2,7 +2,8 @@
 
 Failures are an operator's events; each becomes perturbations of the adversary in any order and at
 any time (`budget`). A set loses if a stored search found a loss within its budget. It loses nothing
-if searches or an argument exclude every loss. Otherwise it is undecided.
+if searches or an argument exclude every loss. Otherwise it is undecided: also if a leader may miss
+an epoch, which the searches leave out (docs/findings/missed-leader-epoch.md).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from itertools import combinations_with_replacement
 
-from ackproof_model.bounds.answer import keeps_everything
+from ackproof_model.bounds.answer import keeps_everything, misses_an_epoch
 from ackproof_model.bounds.losing import Minima, Minimum, Question, minima
 from ackproof_model.configuration import Profile
 from ackproof_model.exposure import Budget
@@ -129,10 +130,16 @@ class _Sets:
     def searched(self, known: Minima) -> int:
         """Return the sets whose budgets were searched."""
         most = known.searched
-        found = self._choice(most, lambda at: self._budgets[at].total <= most)
+        found = self._choice(("searched", most), lambda at: self._is_small(at, most))
         for safe in known.safe:
             found |= self._inside(safe)
         return found
+
+    def _is_small(self, at: int, most: int) -> bool:
+        return not self._budgets[at].shrinks and self._budgets[at].total <= most
+
+    def missing_an_epoch(self, replicas: int) -> int:
+        return self._choice(replicas, lambda at: misses_an_epoch(replicas, self._budgets[at]))
 
     def _inside(self, most: Budget) -> int:
         return self._choice((most,), lambda at: self._budgets[at].within(most))
@@ -289,7 +296,8 @@ def _excluded(exposed: Exposed, some: _Sets, searched: int) -> int:
     harmless = some.every & ~some.having(*(one for one in EVENTS if one != LAG))
     # Restarted controllers have no sessions: a broker may lead again without being fenced.
     with_quorum = some.every & ~without_quorum & ~forgotten
-    return without_quorum & argued | with_quorum & (harmless | searched | argued)
+    excluded = without_quorum & argued | with_quorum & (harmless | searched | argued)
+    return excluded & ~some.missing_an_epoch(question.replicas)
 
 
 def _forgets(question: Question) -> bool:

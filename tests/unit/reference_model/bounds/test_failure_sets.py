@@ -94,7 +94,16 @@ def test_known_losses_are_smallest_sets_and_their_safe_twins_survive_them(
 def test_the_defaults_and_the_recommended_configuration_are_decided(version: str) -> None:
     for one in (exposed(version), exposed(version, min_insync_replicas=1)):
         undecided = failure_sets(one).undecided
-        assert all(CONTROLLERS in failures for failures in undecided), undecided
+        missed = {failures for failures in undecided if LEADER_MOVE in failures}
+        assert {*map(len, missed)} == {3}
+        assert all(CONTROLLERS in failures for failures in {*undecided} - missed), undecided
+
+
+@pytest.mark.parametrize("replicas", [2, 3])
+def test_a_leader_that_may_miss_an_epoch_is_not_called_safe(replicas: int) -> None:
+    sets = failure_sets(exposed(replicas=replicas, min_insync_replicas=2))
+    assert sets.keeps((CRASH, LEADER_MOVE, LEADER_MOVE)) is (replicas == 2)
+    assert sets.keeps((CRASH, LAG, LEADER_MOVE))
 
 
 def test_the_recommended_configuration_survives_lag_and_a_power_loss() -> None:
