@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 from uuid import uuid4
 
 import pyarrow as pa
@@ -24,6 +24,7 @@ from ackproof.ledger.producer_ledger import recover as recovered
 from ackproof.scenario.cluster import ClusterSpec
 from ackproof.scenario.model import Scenario
 from ackproof.scenario.topics import TopicSpec
+from ackproof_faults import Fault, Guard
 from ackproof_faults.clients import (
     CrashClient,
     FillBuffer,
@@ -111,6 +112,14 @@ def settled(supervisor: ClientSupervisor) -> list[str]:
     return supervisor.await_producers()
 
 
+def ledger_after(cluster: KafkaCluster, guard: Guard, supervisor: ClientSupervisor) -> pa.Table:
+    """Heal the fault, await further acks and the end; return the first producer's ledger."""
+    recover(cluster, guard)
+    acks_go_on(supervisor.producers[0])
+    assert settled(supervisor) == []
+    return ledger_of(supervisor.producers[0])
+
+
 def test_a_paused_producer_is_fenced_by_a_new_one_with_its_transactional_id(
     alone: KafkaCluster, employ: Employ
 ) -> None:
@@ -180,27 +189,26 @@ def test_an_open_transaction_is_aborted_by_the_next_producer_with_its_id(
 
 
 @pytest.mark.slow
-def test_a_slow_consumer_leaves_its_group(alone: KafkaCluster, employ: Employ) -> None:
-    settings = {"max.poll.interval.ms": 6000, "session.timeout.ms": 6000}
-    supervisor = employ(consumers={"slow": {"settings": settings}})
-    until(lambda: supervisor.consumers[0].progress().acked > 0)
-    began = datetime.now(UTC)
-    fault = SlowClient(client="consumer 0", delay="9s", within="80s")
-    guard = in_force(alone, fault)
-    assert alone.interfaces.logs.await_line(1, "to rebalance group slow", since=began, within_s=60)
-    recover(alone, guard)
-    assert settled(supervisor) == []
-
-
-@pytest.mark.slow
-def test_a_storm_has_the_coordinator_rebalance(alone: KafkaCluster, employ: Employ) -> None:
-    supervisor = employ(consumers={"stormy": {"members": 2}})
+@pytest.mark.parametrize(
+    ("group", "fault"),
+    [
+        (
+            {"settings": {"max.poll.interval.ms": 6000, "session.timeout.ms": 6000}},
+            SlowClient(client="consumer 0", delay="9s", within="80s"),
+        ),
+        ({"members": 2}, RebalanceStorm(client="consumer 0", every="500ms")),
+    ],
+    ids=["a slow consumer leaves its group", "a storm"],
+)
+def test_the_coordinator_rebalances(
+    alone: KafkaCluster, employ: Employ, group: dict[str, Any], fault: Fault
+) -> None:
+    supervisor = employ(consumers={"billing": group})
     until(lambda: any(one.progress().acked > 0 for one in supervisor.consumers))
     began = datetime.now(UTC)
-    guard = in_force(alone, RebalanceStorm(client="consumer 0", every="500ms"))
-    assert alone.interfaces.logs.await_line(
-        1, "to rebalance group stormy", since=began, within_s=60
-    )
+    guard = in_force(alone, fault)
+    rebalances = "to rebalance group billing"
+    assert alone.interfaces.logs.await_line(1, rebalances, since=began, within_s=60)
     recover(alone, guard)
     assert settled(supervisor) == []
 
@@ -216,10 +224,7 @@ def test_a_full_buffer_delays_delivery_reports_and_loses_nothing(
         acked = producer.progress().acked
         until(lambda: end(alone, supervisor) > acked + 1000)  # written; no report is served
         assert producer.progress().acked == acked
-    recover(alone, guard)
-    acks_go_on(producer)
-    assert settled(supervisor) == []
-    ledger = ledger_of_first(supervisor)
+    ledger = ledger_after(alone, guard, supervisor)
     assert set(ledger["outcome"].to_pylist()) == {"acked"}
     assert end(alone, supervisor) == ledger.num_rows
 
@@ -234,10 +239,7 @@ def test_purged_records_are_neither_acked_nor_in_the_topic(
     guard = in_force(alone, PurgeClient(what=what))
     before = producer.progress().failed
     until(lambda: producer.progress().failed > before)  # each time round, not once
-    recover(alone, guard)
-    acks_go_on(producer)
-    assert settled(supervisor) == []
-    ledger = ledger_of_first(supervisor)
+    ledger = ledger_after(alone, guard, supervisor)
     written = sequences(records(alone, producer.spec.topic))
     assert len(written) == len(set(written))
     for outcome in ("acked", "failed"):
@@ -273,7 +275,7 @@ def test_skewed_timestamps_are_in_the_log_from_inject_to_heal(
     assert settled(supervisor) == []
     offs = [minutes_off(one) for one in records(alone, producer.spec.topic)]
     assert [off for off, _ in itertools.groupby(offs)] == [0, -90, 0]
-    assert set(ledger_of_first(supervisor)["outcome"].to_pylist()) == {"acked"}
+    assert set(ledger_of(producer)["outcome"].to_pylist()) == {"acked"}
 
 
 @pytest.mark.slow
@@ -285,10 +287,7 @@ def test_timestamps_too_far_in_the_future_are_refused_until_heal(
     # Beyond message.timestamp.after.max.ms, an hour since 4.0 (KIP-1030).
     guard = in_force(alone, SkewTimestamps(by="90m", direction="future"))
     until(lambda: producer.progress().failed + producer.progress().unknown > 0)
-    recover(alone, guard)
-    acks_go_on(producer)
-    assert settled(supervisor) == []
-    ledger = ledger_of_first(supervisor)
+    ledger = ledger_after(alone, guard, supervisor)
     written = records(alone, producer.spec.topic)
     assert {minutes_off(one) for one in written} == {0}
     assert of_outcome(ledger, "acked") == set(sequences(written))
@@ -307,10 +306,6 @@ def ledger_of(producer: ProducerProcess) -> pa.Table:
     """Return what a producer says became of its sends."""
     assert producer.spec.ledger is not None
     return recovered(producer.spec.ledger)
-
-
-def ledger_of_first(supervisor: ClientSupervisor) -> pa.Table:
-    return ledger_of(supervisor.producers[0])
 
 
 def of_outcome(ledger: pa.Table, outcome: str) -> set[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -71,9 +72,9 @@ def places(topic: str) -> list[tuple[str, int]]:
     return [(topic, 0), (topic, 1)]
 
 
-def end(cluster: KafkaCluster, topic: str, partition: int) -> int:
-    """Return the end offset of the partition."""
-    return log_end(cluster, topic, partition)[0]
+def ends(cluster: KafkaCluster, topic: str) -> tuple[int, int]:
+    """Return the end offset of each partition."""
+    return log_end(cluster, topic, 0)[0], log_end(cluster, topic, 1)[0]
 
 
 def consumed(cluster: KafkaCluster, topic: str, partition: int) -> str:
@@ -93,12 +94,12 @@ def consumed(cluster: KafkaCluster, topic: str, partition: int) -> str:
 
 
 def test_power_loss_loses_the_last_records(disks: KafkaCluster, topic: str) -> None:
-    assert end(disks, topic, 0) == ROUNDS
+    assert ends(disks, topic) == (ROUNDS, ROUNDS)
     fault = PowerLoss(target="all", partitions=f"{topic}-0", last=3)
     guard = in_force(disks, fault)
     assert f"broker 2 {topic}-0: ends at {ROUNDS - 3}, not {ROUNDS}" in guard.window.evidence
     recover(disks, guard, places(topic))
-    assert (end(disks, topic, 0), end(disks, topic, 1)) == (ROUNDS - 3, ROUNDS)
+    assert ends(disks, topic) == (ROUNDS - 3, ROUNDS)
 
 
 @pytest.mark.slow
@@ -108,32 +109,26 @@ def test_power_loss_on_one_broker_is_repaired_by_replication(
     guard = in_force(disks, PowerLoss(target=3, partitions=[f"{topic}-0", f"{topic}-1"]))
     assert "ends at 0" in guard.window.evidence
     recover(disks, guard, places(topic))
-    assert (end(disks, topic, 0), end(disks, topic, 1)) == (ROUNDS, ROUNDS)
+    assert ends(disks, topic) == (ROUNDS, ROUNDS)
 
 
 @pytest.mark.slow
-def test_a_torn_batch_is_truncated_at_recovery(disks: KafkaCluster, topic: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "fields", "line"),
+    [
+        (PowerLoss, {"to_offset": ROUNDS - 1, "torn": True}, "Corruption found in segment"),
+        (WipePartition, {}, "Created log for partition {}-0"),
+    ],
+)
+def test_a_torn_or_wiped_partition_is_repaired(
+    disks: KafkaCluster, topic: str, kind: type[PowerLoss | WipePartition], fields: Any, line: str
+) -> None:
     began = datetime.now(UTC)
-    fault = PowerLoss(target=2, partitions=f"{topic}-0", to_offset=ROUNDS - 1, torn=True)
-    guard = in_force(disks, fault)
+    guard = in_force(disks, kind(target=2, partitions=f"{topic}-0", **fields))
     recover(disks, guard, places(topic))
-    said = disks.interfaces.logs.await_line(
-        2, "Corruption found in segment", since=began, within_s=60
-    )
+    said = disks.interfaces.logs.await_line(2, line.format(topic), since=began, within_s=60)
     assert f"{topic}-0" in said
-    assert end(disks, topic, 0) == ROUNDS
-
-
-@pytest.mark.slow
-def test_a_wiped_partition_is_replicated_again(disks: KafkaCluster, topic: str) -> None:
-    began = datetime.now(UTC)
-    guard = in_force(disks, WipePartition(target=2, partitions=f"{topic}-0"))
-    recover(disks, guard, places(topic))
-    said = disks.interfaces.logs.await_line(
-        2, f"Created log for partition {topic}-0", since=began, within_s=60
-    )
-    assert f"{topic}-0" in said
-    assert end(disks, topic, 0) == ROUNDS
+    assert ends(disks, topic) == (ROUNDS, ROUNDS)
 
 
 @pytest.mark.slow
@@ -143,7 +138,7 @@ def test_a_wiped_volume_comes_back_with_other_directories(disks: KafkaCluster, t
     guard = in_force(disks, WipeVolume(target=3))
     recover(disks, guard, places(topic))
     assert disks.interfaces.volumes.read_file(3, identity) != before
-    assert (end(disks, topic, 0), end(disks, topic, 1)) == (ROUNDS, ROUNDS)
+    assert ends(disks, topic) == (ROUNDS, ROUNDS)
 
 
 @pytest.mark.slow
@@ -187,7 +182,7 @@ def test_damaged_indexes_are_rebuilt(
         2, f"ls -s {disks.interfaces.volumes.log_directories(2)[0]}*/{topic}-0/*.index"
     )
     assert "0000.index" in index.output
-    assert end(disks, topic, 0) == ROUNDS
+    assert ends(disks, topic) == (ROUNDS, ROUNDS)
 
 
 @pytest.mark.slow
@@ -198,7 +193,7 @@ def test_old_checkpoints_delay_recovery_and_lose_no_record(disks: KafkaCluster, 
     assert disks.interfaces.logs.await_line(
         1, "Recovering unflushed segment 0", since=began, within_s=60
     )
-    assert (end(disks, topic, 0), end(disks, topic, 1)) == (ROUNDS, ROUNDS)
+    assert ends(disks, topic) == (ROUNDS, ROUNDS)
 
 
 @pytest.mark.slow

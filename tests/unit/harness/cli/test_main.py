@@ -102,14 +102,11 @@ def test_validate_reports_every_file_in_json_too(
     ]
 
 
-def test_runs_of_a_missing_folder_is_usage(tmp_path: Path) -> None:
-    assert ackproof("runs", "--out", tmp_path / "nowhere") == ExitCode.USAGE
-    assert ackproof("runs", "--out", tmp_path) == ExitCode.HOLDS
-
-
-def test_a_folder_without_any_run_yet_has_no_runs(
+def test_runs_of_a_missing_folder_is_usage_unless_there_are_none_yet(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    assert ackproof("runs", "--out", tmp_path / "nowhere") == ExitCode.USAGE
+    assert ackproof("runs", "--out", tmp_path) == ExitCode.HOLDS
     monkeypatch.chdir(tmp_path)
     assert ackproof("runs") == ExitCode.HOLDS
 

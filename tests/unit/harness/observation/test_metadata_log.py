@@ -123,15 +123,16 @@ def test_the_last_offset_is_that_of_the_last_record() -> None:
     assert last_offset("") == -1
 
 
-def test_kafka_3_prints_payloads_without_a_leading_bar() -> None:
-    # As DumpLogSegments of 3.9.1 does when it is told to skip the records' metadata.
+@pytest.mark.parametrize(
+    "before",
+    [
+        "\n",  # as DumpLogSegments of 3.9.1 prints when it is told to skip the records' metadata
+        "\n| offset: 5 CreateTime: 1 keySize: -1 valueSize: 9 sequence: -1 headerKeys: []",
+    ],
+    ids=["no leading bar", "metadata of the record"],
+)
+def test_what_stands_before_a_payload_is_skipped(before: str) -> None:
     assert "\n| payload: " in DUMP
-    assert parse(DUMP.replace("\n| payload: ", "\n payload: ")) == parse(DUMP)
-
-
-def test_the_metadata_of_records_before_a_payload_is_skipped() -> None:
-    # As DumpLogSegments prints them without --skip-record-metadata.
-    before = "\n| offset: 5 CreateTime: 1 keySize: -1 valueSize: 9 sequence: -1 headerKeys: []"
     assert parse(DUMP.replace("\n| payload: ", f"{before} payload: ")) == parse(DUMP)
 
 

@@ -21,6 +21,12 @@ from support.zookeeper_files import (
 
 CLUSTER = transaction(90, *create("/cluster/id", {"version": "1", "id": "c"}))
 KEYS = {"min.insync.replicas": "2", "retention.ms": "1"}
+SNAPSHOT = {
+    "/cluster/id": {"version": "1", "id": "c"},
+    "/brokers/topics/t": {"partitions": {"0": [1, 2]}},
+    STATE: leads(2, 1, [2]),
+}
+AFTER = transaction(60, *changed(STATE, leads(2, 1, [2, 1]), 2))
 
 
 def data(folder: Path, logs: dict[int, bytes], snapshots: dict[int, bytes] | None = None) -> Path:
@@ -111,10 +117,9 @@ def test_what_the_leader_received_as_a_snapshot_was_not_truncated(tmp_path: Path
     late = transaction(_at(2, 3), *changed(STATE, leads(5, 3, [5]), 3))
     last = transaction(_at(2, 4), *changed(STATE, leads(6, 4, [6]), 4))
     ahead = data(tmp_path / "1", {1: _history(COMMON, NEXT, (_at(2, 2), 7)) + late})
-    state = {"/cluster/id": {"id": "c"}, "/brokers/topics/t": {"partitions": {"0": [1, 2]}}}
     snapshots = {
-        _at(1, 9): snapshot({**state, STATE: leads(2, 1, [2])}),
-        _at(2, 2): snapshot({**state, STATE: leads(7, 3, [7])}),
+        _at(1, 9): snapshot(SNAPSHOT),
+        _at(2, 2): snapshot({**SNAPSHOT, STATE: leads(7, 3, [7])}),
     }
     gap = data(tmp_path / "2", {1: _history(COMMON), _at(2, 3): late + last}, snapshots)
     found = metadata_log.parse(zookeeper_data.read([ahead, gap]))
@@ -150,15 +155,9 @@ def test_a_snapshot_replaces_what_was_purged_or_is_missing_before_it(
     tmp_path: Path, purged: bool
 ) -> None:
     """Without `purged` the log has a gap: the node was down, and received a snapshot."""
-    content = {
-        "/cluster/id": {"version": "1", "id": "c"},
-        "/brokers/topics/t": {"partitions": {"0": [1, 2]}},
-        STATE: leads(2, 1, [2]),
-    }
     before = TOPIC + CREATED + transaction(3, *create("/brokers/topics/u", {"partitions": {}}))
-    after = transaction(60, *changed(STATE, leads(2, 1, [2, 1]), 2))
-    logs = {60: after} if purged else {1: before, 60: after}
-    folder = data(tmp_path, logs, {50: snapshot(content)})
+    logs = {60: AFTER} if purged else {1: before, 60: AFTER}
+    folder = data(tmp_path, logs, {50: snapshot(SNAPSHOT)})
     assert latest(folder) == [(2, 1, (2, 1))]
     printed = zookeeper_data.read([folder])
     names = {
@@ -183,14 +182,6 @@ def test_a_chroot_is_left_out_and_several_clusters_are_refused(tmp_path: Path) -
     )
     with pytest.raises(ValueError, match=r"has 2 Kafka clusters \(/kafka/a, /b\)"):
         zookeeper_data.read([folder])
-
-
-SNAPSHOT = {
-    "/cluster/id": {"version": "1", "id": "c"},
-    "/brokers/topics/t": {"partitions": {"0": [1, 2]}},
-    STATE: leads(2, 1, [2]),
-}
-AFTER = transaction(60, *changed(STATE, leads(2, 1, [2, 1]), 2))
 
 
 def test_a_topic_that_was_deleted_while_the_snapshot_was_taken_has_no_state(tmp_path: Path) -> None:
