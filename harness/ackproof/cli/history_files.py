@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.text import Text
 
 from ackproof import safe_files
 from ackproof.errors import HistoryError, translated
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from ackproof_spark.jepsen.check import Report
 
 
@@ -144,6 +144,8 @@ def document(report: Report) -> dict[str, Any]:
 
 
 def print_report(console: Console, report: Report) -> None:
+    from rich.text import Text
+
     from ackproof.report.console_tables import headed_table
     from ackproof_spark.jepsen.check import UNSEEN_SERIES
     from ackproof_spark.jepsen.configuration import UNDECIDED

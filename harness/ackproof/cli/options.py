@@ -13,9 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, get_type_hints
 
 import typer
-from rich.markup import escape
 
-from ackproof.console import Console
 from ackproof.errors import (
     AckproofError,
     DiskError,
@@ -25,7 +23,8 @@ from ackproof.errors import (
     shown,
 )
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # rich is imported by commands that print in colour
+    from ackproof.console import Console
     from ackproof.scenario.loader import Configured
 
 LOCAL_SPARK = "local[*]"
@@ -152,10 +151,14 @@ Spark = Annotated[
 
 
 def stderr() -> Console:
+    from ackproof.console import Console
+
     return Console(stderr=True)
 
 
 def stdout() -> Console:
+    from ackproof.console import Console
+
     return Console()
 
 
@@ -196,7 +199,7 @@ def print_note(text: str, style: str = "") -> None:
 
 def print_warnings(warnings: Sequence[str]) -> None:
     for warning in warnings:
-        stderr().print(f"[yellow]warning:[/] {escape(warning)}", highlight=False, soft_wrap=True)
+        _print_marked("[yellow]warning:[/]", warning)
 
 
 def engine(configurations: Sequence[Configured]) -> Any:
@@ -289,4 +292,10 @@ def run_directories(paths: Sequence[Path]) -> list[Path]:
 
 
 def print_error(error: AckproofError) -> None:
-    stderr().print(f"[red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
+    _print_marked("[red]error:[/]", str(error))
+
+
+def _print_marked(mark: str, text: str) -> None:
+    from rich.markup import escape
+
+    stderr().print(f"{mark} {escape(text)}", highlight=False, soft_wrap=True)
