@@ -1,7 +1,7 @@
 """Cached predictions: the model searches each configuration and schedule only once.
 
-The name of a file is a hash of the configuration, the schedule and the model's source, so a changed
-model does not use old predictions.
+The name of a file is a hash of what the search reads of the configuration, the schedule, and the
+model's source, so a changed model does not use old predictions.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ackproof_model import (
     Prediction,
     source_digest,
 )
-from ackproof_model.prediction.predict import MAX_STATES
+from ackproof_model.prediction.predict import MAX_STATES, as_read
 
 _PREDICTION = TypeAdapter(Prediction)
 
@@ -66,7 +66,7 @@ def _folder() -> Path:
 
 
 def _key(configuration: Configuration, schedule: Sequence[Injection], max_states: int) -> str:
-    text = json.dumps(_plain([max_states, configuration, *schedule]))
+    text = json.dumps(_plain([max_states, as_read(configuration), *schedule]))
     return hashlib.sha256(f"{source_digest.digest()} {text}".encode()).hexdigest()[:32]
 
 

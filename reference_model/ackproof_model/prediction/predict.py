@@ -7,8 +7,9 @@ An anomaly is `certain` if every final state has it, `possible` if some states h
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Any
 
 from ackproof_model.configuration import Configuration
 from ackproof_model.prediction.availability import Availability, availability, joined
@@ -16,7 +17,8 @@ from ackproof_model.prediction.diagram import ERROR_CODES, Diagram, diagram
 from ackproof_model.prediction.narrative import narrate
 from ackproof_model.prediction.search import SEARCHED, Exploration, explore
 from ackproof_model.replication.fault_schedule import Injection
-from ackproof_model.replication.model import Model
+from ackproof_model.replication.model import REQUEST_TIMEOUT_S, UNLIMITED_RETRIES, Model
+from ackproof_model.replication.producer import IN_FLIGHT
 
 #: The most states that a prediction may search: a few seconds.
 MAX_STATES = 150_000
@@ -82,6 +84,34 @@ class Prediction:
     states: int
     complete: bool
     availability: tuple[Availability, ...] = ()
+
+
+#: The rules of a version that only `transactions`, `consumer_groups` and `bounds` read.
+UNREAD = (
+    *("transactions", "verifies_transactions", "transactions_v2", "double_bump"),
+    *("first_sequence_zero", "strict_markers", "group_fencing", "clients_truncate"),
+    "directory_drops_elr",
+)
+
+
+def as_read(configuration: Configuration) -> tuple[object, ...]:
+    """Return what `predict` reads of a configuration: those alike have the same predictions."""
+    replicas = configuration.replication_factor
+    unread: dict[str, Any] = dict.fromkeys(UNREAD, False)
+    return (
+        replace(configuration.profile, **unread),
+        configuration.acks,
+        configuration.idempotence,
+        min(configuration.retries, UNLIMITED_RETRIES),
+        min(configuration.max_in_flight, IN_FLIGHT),
+        replicas,
+        configuration.min_insync_replicas,
+        configuration.unclean_election,
+        configuration.lag_time_s,
+        configuration.session_s,
+        configuration.delivery_timeout_s > REQUEST_TIMEOUT_S,
+        (configuration.brokers or replicas) > replicas,
+    )
 
 
 def predict(

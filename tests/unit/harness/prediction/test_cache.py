@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ from ackproof_model import (
     Stalls,
     source_digest,
 )
+from ackproof_model.prediction.predict import MAX_STATES, UNREAD
 
 CONFIGURATION = Configuration(
     kafka_version="4.3.1",
@@ -79,6 +81,55 @@ def test_another_question_is_searched(asked: list[int]) -> None:
     cache.predict(CONFIGURATION, FAULTS[:1])
     cache.predict(CONFIGURATION, [FAULTS[1]])
     assert asked == [0, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("changes", "shared"),
+    [
+        ({"kafka_version": "4.2.2"}, True),
+        ({"kafka_version": "4.1.1"}, True),
+        ({"kafka_version": "4.0.2"}, False),
+        ({"kafka_version": "4.0.2", "elr": True}, False),
+        ({"elr": True}, True),
+        ({"elr": False}, False),
+        ({"retries": 7}, True),
+        ({"retries": 2}, False),
+        ({"max_in_flight": 3}, True),
+        ({"max_in_flight": 1}, False),
+        ({"delivery_timeout_s": 40.0}, True),
+        ({"delivery_timeout_s": 20.0}, False),
+        ({"brokers": 3}, True),
+        ({"brokers": 4}, False),
+        ({"session_timeout_s": 9.0}, True),
+        ({"session_timeout_s": 6.0}, False),
+        ({"replica_lag_time_max_s": 5.0}, False),
+        ({"unclean_leader_election": False}, True),
+        ({"unclean_leader_election": True}, False),
+        ({"acks": "all"}, False),
+        ({"min_insync_replicas": 1}, False),
+    ],
+    ids=str,
+)
+def test_configurations_that_the_search_reads_alike_share_a_prediction(
+    asked: list[int], changes: dict[str, object], *, shared: bool
+) -> None:
+    configuration = replace(CONFIGURATION, max_in_flight=2)
+    first = cache.predict(configuration, FAULTS[1:])
+    changed = replace(configuration, **changes)
+    assert cache.predict(changed, FAULTS[1:]) == reference_model.predict(
+        changed, FAULTS[1:], max_states=MAX_STATES
+    )
+    assert asked == ([1, 1] if shared else [1, 1, 1])
+    assert first.complete
+
+
+def test_the_search_reads_no_rule_of_transactions_and_groups() -> None:
+    root = Path(reference_model.__file__).parent
+    folders = ("replication", "prediction", "kafka")
+    sources = [path.read_text() for one in folders for path in (root / one).rglob("*.py")]
+    assert any("profile.broker_epochs" in source for source in sources)
+    for rule in UNREAD:
+        assert not any(f".{rule}" in source for source in sources), rule
 
 
 def test_a_changed_model_is_searched_again(
