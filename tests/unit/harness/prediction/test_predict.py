@@ -18,6 +18,7 @@ from ackproof.prediction.predict import predict, predict_each, settling_s
 from ackproof.prediction.unmodelled import reused_buffers
 from ackproof.runs.verdict import NOT_KAFKA
 from ackproof.scenario import shipped
+from ackproof.scenario.cluster import ClusterSpec
 from ackproof.scenario.librdkafka import DEFECTS
 from ackproof.scenario.loader import Configured, load
 from ackproof.scenario.model import Scenario
@@ -582,6 +583,50 @@ def test_no_loss_is_certain_if_transactions_may_stop_before_it(
     found = predict(Scenario.model_validate(given))
     assert found.predicted["lost"] == ("certain" if transactions is None else "possible")
     assert ("no transaction ends" in found.prediction.reasons["lost"]) is bool(transactions)
+
+
+PAUSE = {"fault": "pause", "target": "leader of orders-0", "heal_after": "30s"}
+CUT = {"fault": "isolate_replication", "target": "leader of orders-0", "heal_after": "20s"}
+ALONE = {"target": "leader of orders-0", "when": ["isr of orders-0 == 1", "500 more acked"]}
+KILL = {"fault": "kill", "heal_after": "30s", **ALONE}
+POWER_LOSS = {"fault": "power_loss", "heal_after": "30s", **ALONE}
+SHORT_LAG = ClusterSpec(brokers=3, settings={"replica.lag.time.max.ms": 5000})
+#: Of all packets: with ZooKeeper the search does not support it.
+PARTITION = {"fault": "partition", "target": "leader of orders-0", "heal_after": "20s"}
+
+
+@pytest.mark.parametrize(
+    ("faults", "kafka", "unclean", "lost"),
+    [
+        ([PAUSE], "2.6.2", False, False),
+        ([PAUSE], "3.8.1", False, False),
+        ([CUT], "3.8.1", False, False),
+        ([CUT, KILL], "2.6.2", False, False),
+        ([CUT, KILL], "3.8.1", False, False),
+        ([CUT, KILL], "2.6.2", True, True),
+        ([CUT, POWER_LOSS], "3.8.1", False, True),
+        ([PARTITION], "2.6.2", False, True),
+    ],
+    ids=str,
+)
+def test_what_the_search_cannot_find_is_not_searched(
+    monkeypatch: pytest.MonkeyPatch,
+    faults: list[dict[str, Any]],
+    kafka: str,
+    *,
+    unclean: bool,
+    lost: bool,
+) -> None:
+    """Bounds exclude a loss, but for late fetch responses, which the search does not have."""
+    given = producing(IDEMPOTENT, *faults)
+    settings = {"min.insync.replicas": 1, "unclean.leader.election.enable": unclean}
+    topic = given.topic.model_copy(update={"settings": settings})
+    update = {"kafka": kafka, "topics": {"orders": topic}, "cluster": SHORT_LAG}
+    given = given.model_copy(update=update)
+    assert (predict(given).predicted["lost"] != "impossible") is lost
+    if not lost:
+        monkeypatch.setattr(prediction, "_of_topic", None)
+    assert prediction._may_lose(given, prediction.MAX_STATES) is lost
 
 
 def test_the_topic_that_may_lose_records_decides(asked: Asked) -> None:
