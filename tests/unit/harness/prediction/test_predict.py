@@ -718,7 +718,7 @@ def test_predicting_loads_no_library_of_tables() -> None:
     code = (
         "import sys, ackproof.cli.main, ackproof.prediction.predict\n"
         "import ackproof.judgement.expectations\n"
-        "heavy = {'pyarrow', 'numpy', 'pyspark', 'docker'}\n"
+        "heavy = {'pyarrow', 'numpy', 'pyspark', 'docker', 'rich'}\n"
         "assert not heavy & set(sys.modules), heavy & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
