@@ -140,16 +140,9 @@ def test_versions_with_the_same_rules_are_one_question() -> None:
     assert question("0.10.2.2").key != question("2.6.2").key
 
 
-#: The versions whose rules are not all searched in full.
-OLD = {"2.3.1", "2.0.1", "2.0.0", "1.1.1", "0.10.2.2"}
-
-
 def test_every_question_was_searched() -> None:
     known = stored()
-    for one in questions():
-        few = one.acks == "1" or one.replicas < 3
-        usual = one.kafka_version not in OLD and one.min_insync_replicas < 3
-        assert known[one.key].searched >= (3 if few or usual else 1), one.key
+    assert {known[one.key].searched for one in questions()} == {3}
 
 
 @pytest.mark.parametrize(
