@@ -69,7 +69,7 @@ B7 = exposed("4.3.1")
             exposed("0.10.2.2", min_insync_replicas=1),
             (LAG, POWER_LOSS),
             replace(B7, flushed=True),
-            id="B5, not searched to the end",
+            id="B5 on 0.10.2",
         ),
         pytest.param(exposed(), (LAG, POWER_LOSS), B7, id="B6"),
         pytest.param(B7, (LAG, CRASH, POWER_LOSS), replace(B7, flushed=True), id="B7"),
