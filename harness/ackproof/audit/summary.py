@@ -133,6 +133,7 @@ def _key(answer: Answer) -> object:
             for risk in answer.risks
         ),
         answer.survives,
+        answer.undecided,
     )
 
 
@@ -212,7 +213,7 @@ def _verdict(answer: Answer, lost: Sequence[Risk]) -> tuple[str, str]:
     if lost:
         return "DEPENDS", f"on {keys}, which the files leave open"
     if answer.undecided:
-        return "NOT DECIDED", f"the search did not end for {phrase(answer.undecided[0])}"
+        return "NOT DECIDED", f"the searches do not decide {phrase(answer.undecided[0])}"
     if any(risk.effect is Effect.REFUSED and not risk.when for risk in answer.risks):
         return "NO", "nothing is acknowledged, because the configuration is refused"
     return "NO", "not by any failures that were looked at"

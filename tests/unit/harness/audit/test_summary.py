@@ -56,7 +56,7 @@ def test_undecided_is_not_answered_no_and_the_worst_verdict_is_first() -> None:
     values = (assumed((certain,), (), acks="1"), assumed((), ((CRASH,),), acks="all"))
     answers = (
         orders(topic="safe", risks=()),
-        orders(topic="open", risks=(), survives=(), undecided=((LAG, POWER, POWER),)),
+        orders(topic="open", risks=(), undecided=((LAG, POWER, POWER),)),
         orders(topic="either", risks=(certain,), unstated=("acks",), assumed=values),
         orders(),
     )
