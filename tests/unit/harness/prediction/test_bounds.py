@@ -47,7 +47,11 @@ def kill(**fields: Any) -> dict[str, Any]:
         ([{"fault": "isolate_replication", **LEADER}], Budget(shrinks=math.inf)),
         ([{"fault": "partition", **LEADER, "peers": "controllers"}], Budget(fencings=1)),
         ([{"fault": "flip_byte", **LEADER}], Budget()),
-        ([{"fault": "preferred_election", "topic": "orders"}], Budget(fencings=1)),
+        ([{"fault": "preferred_election", "topic": "orders"}], Budget(leader_moves=1)),
+        (
+            [{"fault": "reassign", "topic": "orders", "to": [4, 5, 6]}],
+            Budget(leader_moves=1, shrinks=1),
+        ),
         ([{"fault": "add_partitions", "topic": "orders", "partitions": 9}], Budget()),
         ([{"sequence": [kill()], "repeat": 3}], Budget(kills=3)),
         ([{"sequence": [kill()], "every": "10s", "for": "25s"}], Budget(kills=3)),
