@@ -133,7 +133,9 @@ def _lost(configuration: Configuration, exposure: Exposure) -> Iterator[AnswerWi
     answer = max(answers, key=lambda one: list(Likelihood).index(one[0]))
     if answer[0] is _IMPOSSIBLE and (late := _loses_by_delay(configuration, exposure)):
         yield _POSSIBLE, late, ()
-    if answer[0] is _IMPOSSIBLE and misses_an_epoch(configuration.replication_factor, budget):
+    # A partition that moves may get a third replica, and has more while it moves.
+    replicas = math.inf if exposure.moves else configuration.replication_factor
+    if answer[0] is _IMPOSSIBLE and misses_an_epoch(replicas, budget):
         yield _POSSIBLE, _MISSED, ()
     if answer[0] is _IMPOSSIBLE and exposure.renewed and any(map(_loses_by_directory, questions)):
         yield _POSSIBLE, _NEW_DIRECTORY, ()
@@ -183,7 +185,7 @@ def _loses_by_delay(configuration: Configuration, exposure: Exposure) -> str:
     return ""
 
 
-def misses_an_epoch(replicas: int, budget: Budget) -> bool:
+def misses_an_epoch(replicas: float, budget: Budget) -> bool:
     """Whether a leader may hand over, lead again without knowing so, and end or hand over.
 
     It then keeps the log end offset of a third replica, which may have truncated in between
@@ -216,6 +218,9 @@ def _lost_under(question: Question, budget: Budget, *, constant: bool) -> Answer
         return _IMPOSSIBLE, f"{why} ({known.states} states)", ()
     if why := keeps_everything(question, budget):
         return _IMPOSSIBLE, f"{why}{searched}", ()
+    # With altered bytes any number of shrinks is counted (`_with_altered`).
+    if budget.shrinks < math.inf and not replace(budget, shrinks=0).total:
+        return _IMPOSSIBLE, "lag alone deposes no leader, so no log is truncated", ()
     return _POSSIBLE, _with_version(question, _not_searched(question, known, budget)), ()
 
 
@@ -225,9 +230,10 @@ def _not_searched(question: Question, known: Minima | None, budget: Budget) -> s
             f"{question.replicas} replicas under these rules were not searched, and their logs may "
             "lose records"
         )
+    few = budget.shrinks and budget.total <= known.searched
     return (
-        f"only orders of up to {known.searched} perturbations were searched, and the schedule "
-        f"allows {budget}"
+        f"only orders of up to {known.searched} perturbations "
+        f"{'without ISR shrinks ' if few else ''}were searched, and the schedule allows {budget}"
     )
 
 

@@ -150,6 +150,7 @@ def test_every_question_was_searched() -> None:
     [
         (configuration(acks="1"), Budget(kills=1), Likelihood.POSSIBLE),
         (configuration(acks="1"), Budget(shrinks=2), Likelihood.IMPOSSIBLE),
+        (configuration(acks="1", kafka_version="3.4.1"), Budget(shrinks=2), Likelihood.IMPOSSIBLE),
         (configuration(), Budget(kills=1, power_losses=1), Likelihood.IMPOSSIBLE),
         (configuration(), Budget(kills=50, fencings=math.inf), Likelihood.IMPOSSIBLE),
         (configuration(), Budget(kills=50, power_losses=1), Likelihood.POSSIBLE),
@@ -316,6 +317,15 @@ def test_a_leader_that_misses_a_change_may_lose_records(
 ) -> None:
     found = bound(configuration(**changes), Exposure(budget=budget))
     assert found.likelihood["lost"] is likelihood
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_a_partition_that_moves_may_have_a_third_replica(replicas: int) -> None:
+    given = configuration(replication_factor=replicas)
+    moving = Exposure(budget=Budget(leader_moves=3), moves=1)
+    assert bound(given, moving).likelihood["lost"] is Likelihood.POSSIBLE
+    fewer = replace(moving, budget=Budget(leader_moves=2))
+    assert bound(given, fewer).likelihood["lost"] is Likelihood.IMPOSSIBLE
 
 
 def walks_lose(model: AdversaryModel, *, walks: int, steps: int) -> bool:
