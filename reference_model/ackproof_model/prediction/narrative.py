@@ -157,8 +157,10 @@ def _learned(model: Model, numbers: Sequence[int], before: State, after: State) 
     leader = after.controller.leader
     if leader == number and before.brokers[number].leader != number:
         return f"{name(number)} learns that it leads."
-    if leader == number and before.brokers[number].epoch + 1 < after.controller.epoch:
-        return f"{name(number)} learns that it leads again, and has missed that another did."
+    last, latest = before.brokers[number].epoch, after.controller.epoch
+    if leader == number and last + 1 < latest:
+        known = f"the last epoch that it knew was {last}"
+        return f"{name(number)} learns that it leads in epoch {latest}; {known}."
     if leader == number:
         isr = "has changed" if after.run.alone else f"is {_set(after.controller.isr)}"
         return f"{name(number)} learns that the ISR {isr}."

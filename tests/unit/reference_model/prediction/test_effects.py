@@ -24,6 +24,10 @@ from ackproof_model import (
     draw,
     predict,
 )
+from ackproof_model.prediction.narrative import narrate
+from ackproof_model.prediction.search import explore
+from ackproof_model.replication.model import Model
+from ackproof_model.replication.state import NOBODY, initial
 from unit.reference_model.schedules import (
     ACKED,
     CUT,
@@ -159,6 +163,29 @@ def test_only_an_unclean_election_passes_over_the_last_replica(configure, after,
     assert prediction.likelihood["lost"] == expected
     gone = IMPOSSIBLE if expected is IMPOSSIBLE else POSSIBLE
     assert prediction.likelihood["read-then-gone"] == gone
+
+
+@pytest.mark.parametrize("moves", [True, False])
+def test_a_leader_that_misses_an_epoch_acks_what_a_follower_has_truncated(configure, moves):
+    elected = (injection("elect", election(unclean=False)),) if moves else ()
+    schedule = (
+        *elected,
+        injection("restart", SHUTDOWN, targets=replica(0)),
+        injection("kill", KILL, targets=replica(1), heal_when=(LeaderChanged(),)),
+    )
+    controller, (*_, follower) = initial(3)
+    follower = follower._replace(leader=1, epoch=1)
+    leader = follower._replace(isr=controller.isr, remote=(0, NOBODY, 0))
+    start = controller._replace(leader=1, epoch=1), (follower, leader, follower)
+    configuration = configure(kafka_version="4.3.1", retries=0, max_in_flight=1)
+    model = Model(configuration, schedule, start=start)
+    found = explore(model, max_states=150_000)
+    assert found.complete
+    assert found.final
+    assert ("lost" in found.first) is moves
+    if moves:
+        way = narrate(model, found.trace(found.first["lost"]))
+        assert "B learns that it leads in epoch 3; the last epoch that it knew was 1." in way
 
 
 @pytest.mark.parametrize(
