@@ -183,6 +183,8 @@ def test_a_leader_that_stays_keeps_what_it_knows_of_the_isr(start, version):
     shrunk = Controller(0, 5, A | B, 0, NOBODY, C, 0)
     after = learn(model.policy, shrunk, known, 0)
     assert (after.epoch, after.hw, after.remote) == (5, 3, (NOBODY, 3, NOBODY))
+    unfetched = known._replace(remote=(NOBODY,) * 3)
+    assert learn(model.policy, shrunk, unfetched, 0).hw == known.hw
     # Another one may have led meanwhile: it does not know. The leader that did know has forgotten.
     again = Controller(0, 6, A | B | C, 0, NOBODY, 0, 0)
     assert learn(model.policy, again, known, 0).remote == known.remote
