@@ -133,7 +133,6 @@ def _lost(configuration: Configuration, exposure: Exposure) -> Iterator[AnswerWi
     answer = max(answers, key=lambda one: list(Likelihood).index(one[0]))
     if answer[0] is _IMPOSSIBLE and (late := _loses_by_delay(configuration, exposure)):
         yield _POSSIBLE, late, ()
-    # A partition that moves may get a third replica, and has more while it moves.
     replicas = math.inf if exposure.moves else configuration.replication_factor
     if answer[0] is _IMPOSSIBLE and misses_an_epoch(replicas, budget):
         yield _POSSIBLE, _MISSED, ()
@@ -189,7 +188,7 @@ def misses_an_epoch(replicas: float, budget: Budget) -> bool:
     """Whether a leader may hand over, lead again without knowing so, and end or hand over.
 
     It then keeps the log end offset of a third replica, which may have truncated in between
-    (`replica.learn`). The searched rules leave that out.
+    (`replica.learn`); a partition that moves may have one. The searched rules leave that out.
     """
     return replicas > 2 and budget.leader_moves > 0 and replace(budget, shrinks=0).total > 2
 
@@ -231,10 +230,8 @@ def _not_searched(question: Question, known: Minima | None, budget: Budget) -> s
             "lose records"
         )
     few = budget.shrinks and budget.total <= known.searched
-    return (
-        f"only orders of up to {known.searched} perturbations "
-        f"{'without ISR shrinks ' if few else ''}were searched, and the schedule allows {budget}"
-    )
+    most = f"{known.searched} perturbations{' without ISR shrinks' if few else ''}"
+    return f"only orders of up to {most} were searched, and the schedule allows {budget}"
 
 
 def _with_version(question: Question, reason: str) -> str:
