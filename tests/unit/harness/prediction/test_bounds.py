@@ -119,6 +119,7 @@ def test_replicas_in_another_order_do_not_move(to: list[int], moves: int) -> Non
     reassign = {"fault": "reassign", "topic": "orders", "to": to}
     found = suffered(reassign, partition=1, topics={"orders": {"assignment": [[1, 2], [1, 3]]}})
     assert found.moves == moves
+    assert found.budget == Budget(leader_moves=moves, shrinks=moves)
 
 
 def cut(heal_after: str, **fields: Any) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import pytest
 
 from ackproof_model import Profile
 from ackproof_model.adversary import AdversaryModel, Budgets, search
+from ackproof_model.adversary import moves as steps_of_brokers
 from ackproof_model.adversary.moves import moves
 from ackproof_model.adversary.state import initial
 from ackproof_model.configuration import Truncation
@@ -68,6 +69,15 @@ def test_fenced_fetches_take_a_loss_away(budgets, shortest):
 def test_from_0_11_on_two_deaths_lose_nothing(version):
     assert steps(version, kills=2) == 0
     assert steps(version, fencings=2) == 0
+
+
+@pytest.mark.parametrize("version", ["2.6.2", "3.4.1"])
+def test_searches_leave_out_leaders_that_miss_an_epoch(version, monkeypatch):
+    # Of 3.6 and later they also leave out acks for requests of an earlier epoch.
+    asked = model(version, budgets=Budgets(leader_moves=2, kills=1, in_all=3))
+    assert search(asked).impossible
+    monkeypatch.setattr(steps_of_brokers, "_told_all", lambda broker, controller: broker)
+    assert search(asked).lost
 
 
 @pytest.mark.parametrize(
