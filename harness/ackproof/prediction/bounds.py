@@ -243,10 +243,9 @@ def _part(
 
 def _keeps_leader(exposed: Exposure) -> bool:
     """Whether the same leader serves all records all the time."""
-    budget = exposed.budget
-    ended = budget.kills + budget.power_losses + budget.clean_stops + budget.fencings
+    deposed = replace(exposed.budget, shrinks=0).total
     gone = exposed.removed or exposed.altered or exposed.moves or exposed.anything
-    return not (ended or gone or exposed.unanswered)
+    return not (deposed or gone or exposed.unanswered)
 
 
 def _keeps_isr(exposed: Exposure) -> bool:
