@@ -732,12 +732,16 @@ class Reassigns(Effect):
     to: tuple[int, ...] = ()
     count: int | None = None
 
+    def may_move(self, partition: Partition) -> bool:
+        """Whether replicas may move: another order only changes the preferred leader."""
+        here = not self.topic or partition.is_among(self.topic, self.partition)
+        return here and not (self.to and set(self.to) == set(partition.assigned))
+
     def bounds(self, hit: Hit) -> Exposure:
         partition = hit.partition
         if not (partition.is_among(self.topic, self.partition) if self.topic else hit.replicas):
             return NOTHING
-        # Another order only changes the preferred leader.
-        moves = 0 if self.to and set(self.to) == set(partition.assigned) else 1
+        moves = int(self.may_move(partition))
         budget = Budget(leader_moves=moves, shrinks=moves)
         return Exposure(budget=budget, moves=moves, unanswered=True)
 

@@ -24,7 +24,7 @@ from ackproof_faults.schedule.blocks import (
 )
 from ackproof_model import Ability, Availability, Configuration, Prediction
 from ackproof_model.bounds import bound
-from ackproof_model.effects import Hit, Partition
+from ackproof_model.effects import Hit, Partition, Reassigns
 from ackproof_model.exposure import NOTHING, Exposure
 from ackproof_model.prediction.availability import joined
 
@@ -111,6 +111,7 @@ def hit_of(
     scenario: Scenario, partition: Partition, fault: Fault, *, lasts_s: float | None = None
 ) -> Hit:
     """Return how a fault hits the partition; `lasts_s` is by default its own duration."""
+    partition = _anywhere_if_moved(scenario, partition)
     replicas = _replicas_hit(scenario, partition, fault)
     combined = scenario.cluster.combined
     return Hit(
@@ -121,6 +122,13 @@ def hit_of(
         lasts_s=_longest_s(fault) if lasts_s is None else lasts_s,
         impaired_s=_impaired_s(scenario.faults),
     )
+
+
+def _anywhere_if_moved(scenario: Scenario, partition: Partition) -> Partition:
+    """Return the partition, without the brokers of its replicas if the schedule may move them."""
+    effects = (effect for fault in every_fault(scenario.faults) for effect in fault.effects)
+    moved = any(isinstance(one, Reassigns) and one.may_move(partition) for one in effects)
+    return replace(partition, assigned=()) if moved else partition
 
 
 def _replicas_hit(scenario: Scenario, partition: Partition, fault: Fault) -> int:

@@ -122,6 +122,18 @@ def test_replicas_in_another_order_do_not_move(to: list[int], moves: int) -> Non
     assert found.budget == Budget(leader_moves=moves, shrinks=moves)
 
 
+@pytest.mark.parametrize("moved_first", [True, False])
+def test_replicas_that_move_may_be_on_every_broker_that_a_fault_hits(moved_first: bool) -> None:
+    reassign = {"fault": "reassign", "topic": "orders", "to": [4, 5, 6]}
+    back = {**reassign, "to": [1, 2, 3]}
+    lost = {"fault": "power_loss", "target": [4, 5]}
+    steps = [reassign, lost] if moved_first else [lost, reassign]
+    topics = {"orders": {"assignment": [[1, 2, 3]]}}
+    assert suffered(*steps, topics=topics).budget.power_losses == 2
+    assert suffered(lost, back, topics=topics).budget == Budget()
+    assert suffered(reassign, back, topics=topics).moves == 2
+
+
 def cut(heal_after: str, **fields: Any) -> dict[str, Any]:
     return {"fault": "isolate_replication", **LEADER, "heal_after": heal_after, **fields}
 
