@@ -29,7 +29,7 @@ _STALE_ELR = (
     "a replica that a reassignment has removed may stay in the ELR; when it is added again, it may "
     "be elected with an empty log (PartitionChangeBuilder.maybePopulateTargetElr)"
 )
-_MISSED = (
+MISSED = (
     "a leader that hands over and leads again before it learns so takes for stored what a follower "
     "has truncated in between (Partition.makeLeader), which the searched rules leave out"
 )
@@ -135,7 +135,7 @@ def _lost(configuration: Configuration, exposure: Exposure) -> Iterator[AnswerWi
         yield _POSSIBLE, late, ()
     replicas = math.inf if exposure.moves else configuration.replication_factor
     if answer[0] is _IMPOSSIBLE and misses_an_epoch(replicas, budget):
-        yield _POSSIBLE, _MISSED, ()
+        yield _POSSIBLE, MISSED, ()
     if answer[0] is _IMPOSSIBLE and exposure.renewed and any(map(_loses_by_directory, questions)):
         yield _POSSIBLE, _NEW_DIRECTORY, ()
     yield answer
@@ -249,7 +249,7 @@ def keeps_everything(question: Question, budget: Budget) -> str:
     leader lacks (KIP-101, KIP-279, KIP-320). That holds while replicas move, too: those that are
     added join the ISR first, and those that stay were in it (KIP-455,
     `PartitionReassignmentReplicas.maybeCompleteReassignment`, `PartitionReassignmentRevert`). For
-    replicas that move more than once see `_STALE_ELR`, for leaders that miss a change `_MISSED`.
+    replicas that move more than once see `_STALE_ELR`, for leaders that miss a change `MISSED`.
     """
     if (
         question.acks != "all"
