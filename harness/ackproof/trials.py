@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from ackproof.errors import AckproofError, DiskError
-from ackproof.execution.runner import run
 from ackproof.progress import Reporter
 from ackproof.runs.directory import TRIALS, append_line, read_lines
 from ackproof.runs.verdict import Record, Verdict
@@ -94,4 +93,6 @@ def on_clusters(
     pool: ClusterPool | None = None,
 ) -> RunTrial:
     """Return a function that runs trials; without `pool` each trial boots its own cluster."""
+    from ackproof.execution.runner import run
+
     return partial(run, out=out, client=client, reporter=reporter, pool=pool)
