@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from ackproof_model.kafka.partition_change import Election
-from ackproof_model.replication import controller, isr, leader, log_truncation, producer, reduction
-from ackproof_model.replication.model import Model
+from ackproof_model.prediction import producer, reduction
+from ackproof_model.prediction.model import Model
+from ackproof_model.replication import controller, isr, leader, log_truncation
 from ackproof_model.replication.policy import Policy
 from ackproof_model.replication.state import NOBODY, Controller
 

@@ -26,14 +26,7 @@ from ackproof_model.adversary.moves import Move, lags, moves, restart, writes
 from ackproof_model.adversary.state import AdversaryModel, State
 from ackproof_model.replication.controller import begin_shutdown, fence, with_version
 from ackproof_model.replication.replica import crashed, ended, fetch, forget
-from ackproof_model.replication.state import (
-    NOBODY,
-    STOPPING,
-    UP,
-    Broker,
-    Controller,
-    Label,
-)
+from ackproof_model.replication.state import NOBODY, STOPPING, UP, Broker, Controller, Label
 
 
 def kills(

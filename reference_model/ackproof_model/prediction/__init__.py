@@ -1,1 +1,7 @@
-"""Prediction for one fault schedule: the search, its result, its trace in words."""
+"""Prediction for one fault schedule: what happens, the search, its result, its trace in words.
+
+schedule  `fault_schedule`, `pending` (what comes next), `injection` (what a fault changes)
+steps     `transitions` (Kafka's actions under the schedule), `producer`, `consumer`, `state`
+search    `model` (its constants), `search`, `stepping`, `reduction`
+answer    `predict`, `availability`, `narrative`, `diagram`
+"""

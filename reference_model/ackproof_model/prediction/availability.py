@@ -6,12 +6,12 @@ the last state of the part, when all timers that must fire have fired.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from ackproof_model.prediction.search import Exploration, Layer
-from ackproof_model.replication.model import Model
+from ackproof_model.prediction.model import Model
+from ackproof_model.prediction.state import Layer
 from ackproof_model.replication.state import members
 
 
@@ -37,19 +37,22 @@ class Availability:
     writable: Ability
 
 
-def availability(model: Model, exploration: Exploration) -> tuple[Availability, ...]:
-    """Return the parts in the order of the schedule; empty if the search was not complete."""
-    if not exploration.complete:
-        return ()
+def availability(
+    model: Model, available: Mapping[Layer, set[tuple[bool, bool]]]
+) -> tuple[Availability, ...]:
+    """Return the parts in the order of the schedule.
+
+    available: whether the partition can be read, and written, at the end of each part.
+    """
     return tuple(
         Availability(
             part=_words(model, part),
             begun=part[0],
             healed=tuple(fault + 1 for fault in members(part[1])),
-            readable=_ability({read for read, _ in exploration.available[part]}),
-            writable=_ability({write for _, write in exploration.available[part]}),
+            readable=_ability({read for read, _ in available[part]}),
+            writable=_ability({write for _, write in available[part]}),
         )
-        for part in sorted(exploration.available, key=lambda one: (one[2], one[0], one[1]))
+        for part in sorted(available, key=lambda one: (one[2], one[0], one[1]))
     )
 
 

@@ -9,14 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from ackproof_model.prediction.model import Model
 from ackproof_model.prediction.narrative import name
-from ackproof_model.replication.model import Model
-from ackproof_model.replication.state import (
-    FLYING,
-    Label,
-    State,
-    members,
-)
+from ackproof_model.prediction.state import FLYING, State
+from ackproof_model.replication.state import Label, members
 
 _PRODUCER, _CONTROLLER, _FIRST_BROKER = range(3)
 _WIDTH = 10

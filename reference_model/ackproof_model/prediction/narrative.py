@@ -7,16 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from ackproof_model.effects import Configures, Cuts, Effect, Elects, Ends, QuorumLost, Stalls
-from ackproof_model.replication.fault_schedule import Injection
-from ackproof_model.replication.model import Model
-from ackproof_model.replication.producer import is_acked
-from ackproof_model.replication.state import (
-    NOBODY,
-    Label,
-    State,
-    members,
-    record_of,
-)
+from ackproof_model.prediction.fault_schedule import Injection
+from ackproof_model.prediction.model import Model
+from ackproof_model.prediction.producer import is_acked
+from ackproof_model.prediction.state import State
+from ackproof_model.replication.state import NOBODY, Label, members, record_of
 
 _ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 

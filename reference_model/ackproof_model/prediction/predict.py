@@ -14,11 +14,11 @@ from typing import Any
 from ackproof_model.configuration import Configuration
 from ackproof_model.prediction.availability import Availability, availability, joined
 from ackproof_model.prediction.diagram import ERROR_CODES, Diagram, diagram
+from ackproof_model.prediction.fault_schedule import Injection
+from ackproof_model.prediction.model import REQUEST_TIMEOUT_S, UNLIMITED_RETRIES, Model
 from ackproof_model.prediction.narrative import narrate
+from ackproof_model.prediction.producer import IN_FLIGHT
 from ackproof_model.prediction.search import SEARCHED, Exploration, explore
-from ackproof_model.replication.fault_schedule import Injection
-from ackproof_model.replication.model import REQUEST_TIMEOUT_S, UNLIMITED_RETRIES, Model
-from ackproof_model.replication.producer import IN_FLIGHT
 
 #: The most states that a prediction may search: a few seconds.
 MAX_STATES = 150_000
@@ -144,7 +144,7 @@ def predict(
         at_risk=tuple(_sent(model, phase) for phase in sorted(exploration.at_risk)),
         error_codes=_error_codes(model, exploration),
         reasons={anomaly: reasons[anomaly] for anomaly in ANOMALIES},
-        availability=availability(model, exploration),
+        availability=availability(model, exploration.available) if exploration.complete else (),
         bounds=_bounds(model, exploration),
         states=exploration.states,
         complete=exploration.complete,

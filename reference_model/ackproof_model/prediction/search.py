@@ -15,28 +15,18 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
+from ackproof_model.prediction.consumer import read_then_gone, readable, writable
+from ackproof_model.prediction.injection import heal
+from ackproof_model.prediction.model import Model
+from ackproof_model.prediction.pending import Pending
+from ackproof_model.prediction.producer import is_acked, unresolved
+from ackproof_model.prediction.reduction import leads_for_good
+from ackproof_model.prediction.state import Layer, Run, State, Timer
 from ackproof_model.prediction.stepping import Stepping
-from ackproof_model.replication.injection import heal
-from ackproof_model.replication.model import Model
-from ackproof_model.replication.pending import Pending
-from ackproof_model.replication.producer import is_acked, unresolved
-from ackproof_model.replication.reading import read_then_gone, readable, writable
-from ackproof_model.replication.reduction import leads_for_good
-from ackproof_model.replication.state import (
-    DOWN,
-    Label,
-    Run,
-    State,
-    Timer,
-    record_of,
-)
+from ackproof_model.replication.state import DOWN, Label, record_of
 
 #: The anomalies that the search can find.
 SEARCHED = ("lost", "duplicated", "reordered", "read-then-gone")
-
-#: A part of the schedule: how many faults were injected, which are healed, and whether the rest can
-#: never begin.
-Layer = tuple[int, int, bool]
 
 
 @dataclass

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 
 from ackproof_model.effects import Configures
-from ackproof_model.replication.model import REQUEST_TIMEOUT_S, Model
-from ackproof_model.replication.producer import disconnect, step_down
-from ackproof_model.replication.reading import readable_records, unremovable, with_reads
-from ackproof_model.replication.reduction import (
+from ackproof_model.prediction.consumer import readable_records, unremovable, with_reads
+from ackproof_model.prediction.model import REQUEST_TIMEOUT_S, Model
+from ackproof_model.prediction.producer import disconnect, step_down
+from ackproof_model.prediction.reduction import (
     alone,
     awaits_heals_only,
     ends_small,
@@ -24,27 +24,15 @@ from ackproof_model.replication.reduction import (
     settled_records,
     without_past_records,
 )
-from ackproof_model.replication.state import (
-    FLYING,
-    NOBODY,
-    Broker,
-    Client,
-    Controller,
-    Harm,
-    Label,
-    Run,
-    State,
-    Timer,
-    members,
-    record_of,
-)
-from ackproof_model.replication.transitions import (
+from ackproof_model.prediction.state import FLYING, Client, Harm, Run, State, Timer
+from ackproof_model.prediction.transitions import (
     Move,
     cluster_moves,
     exits,
     producer_steps,
     requests,
 )
+from ackproof_model.replication.state import NOBODY, Broker, Controller, Label, members, record_of
 
 #: Steps of brokers and controllers that wait for no timer and may change who leads or is in sync.
 PROMPT = {"learn", "fetch", "truncate", "expand", "catch up", "rejoin", "unfence", "exit"}

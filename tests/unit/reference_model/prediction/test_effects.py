@@ -24,9 +24,9 @@ from ackproof_model import (
     draw,
     predict,
 )
+from ackproof_model.prediction.model import Model
 from ackproof_model.prediction.narrative import narrate
 from ackproof_model.prediction.search import explore
-from ackproof_model.replication.model import Model
 from ackproof_model.replication.state import NOBODY, initial
 from unit.reference_model.schedules import (
     ACKED,

@@ -18,13 +18,13 @@ from ackproof_model import (
     LeaderChanged,
     Stalls,
 )
-from ackproof_model.prediction import stepping
+from ackproof_model.prediction import reduction, stepping
 from ackproof_model.prediction.availability import availability
+from ackproof_model.prediction.model import Model
 from ackproof_model.prediction.search import SEARCHED, explore
+from ackproof_model.prediction.state import DROPPED
 from ackproof_model.prediction.stepping import Stepping
-from ackproof_model.replication import reduction
-from ackproof_model.replication.model import Model
-from ackproof_model.replication.state import DROPPED, NOBODY
+from ackproof_model.replication.state import NOBODY
 from unit.reference_model.schedules import (
     ACKED,
     KILL,

@@ -15,11 +15,10 @@ from ackproof_model import (
     join,
     predict,
 )
-from ackproof_model.prediction.search import SEARCHED, explore
-from ackproof_model.replication.model import Model
-from ackproof_model.replication.producer import step_down
-from ackproof_model.replication.reading import readable_records, unremovable, with_reads
-from ackproof_model.replication.reduction import (
+from ackproof_model.prediction.consumer import readable_records, unremovable, with_reads
+from ackproof_model.prediction.model import Model
+from ackproof_model.prediction.producer import step_down
+from ackproof_model.prediction.reduction import (
     alone,
     awaits_heals_only,
     ends_small,
@@ -27,13 +26,14 @@ from ackproof_model.replication.reduction import (
     old_leaders,
     without_past_records,
 )
-from ackproof_model.replication.state import initial
-from ackproof_model.replication.transitions import (
+from ackproof_model.prediction.search import SEARCHED, explore
+from ackproof_model.prediction.transitions import (
     cluster_moves,
     exits,
     producer_steps,
     requests,
 )
+from ackproof_model.replication.state import initial
 from unit.reference_model.schedules import (
     ACKED,
     CUT,

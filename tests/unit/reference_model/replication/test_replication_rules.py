@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ackproof_model import Configuration, Profile, predict
+from ackproof_model.prediction.model import Model
 from ackproof_model.replication.controller import change, fence, register
-from ackproof_model.replication.model import Model
 from ackproof_model.replication.replica import (
     advance_high_watermark,
     fetch,
@@ -14,13 +14,7 @@ from ackproof_model.replication.replica import (
     joinable,
     learn,
 )
-from ackproof_model.replication.state import (
-    NOBODY,
-    UP,
-    Broker,
-    Controller,
-    entry,
-)
+from ackproof_model.replication.state import NOBODY, UP, Broker, Controller, entry
 
 A, B, C = 1, 2, 4
 

@@ -12,21 +12,17 @@ from __future__ import annotations
 import itertools
 
 from ackproof_model.configuration import Truncation
+from ackproof_model.prediction.model import Model
+from ackproof_model.prediction.producer import unresolved
+from ackproof_model.prediction.state import ACKED, DROPPED, UNSENT, Client, State
 from ackproof_model.replication import replica
-from ackproof_model.replication.model import Model
-from ackproof_model.replication.producer import unresolved
 from ackproof_model.replication.state import (
-    ACKED,
-    DROPPED,
     NOBODY,
     STARTING,
-    UNSENT,
     UP,
     Broker,
-    Client,
     Controller,
     Log,
-    State,
     entry,
     members,
     record_of,

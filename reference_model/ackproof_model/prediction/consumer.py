@@ -7,16 +7,10 @@ those that can no longer be removed.
 
 from __future__ import annotations
 
-from ackproof_model.replication.model import Model
+from ackproof_model.prediction.model import Model
+from ackproof_model.prediction.state import ACKED, Client, State
 from ackproof_model.replication.replica import leads
-from ackproof_model.replication.state import (
-    ACKED,
-    NOBODY,
-    Client,
-    State,
-    members,
-    record_of,
-)
+from ackproof_model.replication.state import NOBODY, members, record_of
 
 
 def readable_records(state: State) -> int:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ackproof_model import Configures
-from ackproof_model.replication.injection import heal, inject
-from ackproof_model.replication.model import Model
+from ackproof_model.prediction.injection import heal, inject
+from ackproof_model.prediction.model import Model
 from unit.reference_model.schedules import injection
 
 LEADER_ALONE = 0b001

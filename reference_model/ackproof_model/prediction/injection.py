@@ -16,21 +16,14 @@ from ackproof_model.effects import (
     Stalls,
 )
 from ackproof_model.kafka.partition_change import Election
+from ackproof_model.prediction.model import Model
+from ackproof_model.prediction.producer import disconnect
+from ackproof_model.prediction.state import State
 from ackproof_model.replication import controller as controllers
 from ackproof_model.replication.controller import begin_shutdown, change, fence
 from ackproof_model.replication.isr import active
-from ackproof_model.replication.model import Model
-from ackproof_model.replication.producer import disconnect
 from ackproof_model.replication.replica import behind, crashed, ended
-from ackproof_model.replication.state import (
-    DOWN,
-    NOBODY,
-    STARTING,
-    STOPPING,
-    UP,
-    State,
-    members,
-)
+from ackproof_model.replication.state import DOWN, NOBODY, STARTING, STOPPING, UP, members
 
 
 def inject(model: Model, state: State, fault: int, mask: int) -> Iterator[State]:

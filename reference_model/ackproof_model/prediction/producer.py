@@ -7,21 +7,11 @@ can overtake a record that is retried.
 
 from __future__ import annotations
 
+from ackproof_model.prediction.model import REQUEST_TIMEOUT_S, Model
+from ackproof_model.prediction.state import ACKED, DROPPED, FLYING, UNSENT, WAITING, Client, State
 from ackproof_model.replication.leader import committed, enough_in_sync
-from ackproof_model.replication.model import REQUEST_TIMEOUT_S, Model
 from ackproof_model.replication.replica import append
-from ackproof_model.replication.state import (
-    ACKED,
-    DROPPED,
-    FLYING,
-    NOBODY,
-    UNSENT,
-    WAITING,
-    Client,
-    State,
-    members,
-    record_of,
-)
+from ackproof_model.replication.state import NOBODY, members, record_of
 
 #: The most records in flight; two can overtake each other.
 IN_FLIGHT = 2

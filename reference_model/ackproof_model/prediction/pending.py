@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ackproof_model.replication.fault_schedule import (
+from ackproof_model.prediction.fault_schedule import (
     AnyOf,
     Condition,
     FaultEvent,
@@ -19,10 +19,11 @@ from ackproof_model.replication.fault_schedule import (
     heal_wait,
     injection_wait,
 )
-from ackproof_model.replication.injection import heal, inject
-from ackproof_model.replication.model import Model, leaves
-from ackproof_model.replication.producer import is_acked
-from ackproof_model.replication.state import NOBODY, UNSENT, Label, State
+from ackproof_model.prediction.injection import heal, inject
+from ackproof_model.prediction.model import Model, leaves
+from ackproof_model.prediction.producer import is_acked
+from ackproof_model.prediction.state import UNSENT, State
+from ackproof_model.replication.state import NOBODY, Label
 
 
 def holds(

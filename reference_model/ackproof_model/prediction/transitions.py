@@ -29,7 +29,11 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 from ackproof_model.effects import Cuts, Effect, Ends, Stalls
-from ackproof_model.replication import injection, producer, replica
+from ackproof_model.prediction import injection, producer
+from ackproof_model.prediction.model import Model
+from ackproof_model.prediction.reduction import leads_for_good
+from ackproof_model.prediction.state import FLYING, State, Step, Timer
+from ackproof_model.replication import replica
 from ackproof_model.replication.controller import (
     change,
     expire,
@@ -38,21 +42,7 @@ from ackproof_model.replication.controller import (
     register,
     unfence,
 )
-from ackproof_model.replication.model import Model
-from ackproof_model.replication.reduction import leads_for_good
-from ackproof_model.replication.state import (
-    FLYING,
-    NOBODY,
-    STARTING,
-    STOPPING,
-    UP,
-    Broker,
-    Label,
-    State,
-    Step,
-    Timer,
-    members,
-)
+from ackproof_model.replication.state import NOBODY, STARTING, STOPPING, UP, Broker, Label, members
 
 T = TypeVar("T")
 

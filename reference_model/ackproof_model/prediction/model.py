@@ -14,7 +14,7 @@ from functools import cached_property
 
 from ackproof_model.configuration import Configuration
 from ackproof_model.effects import Configures, QuorumLost
-from ackproof_model.replication.fault_schedule import (
+from ackproof_model.prediction.fault_schedule import (
     AnyOf,
     Condition,
     FaultEvent,
@@ -25,20 +25,9 @@ from ackproof_model.replication.fault_schedule import (
     Progress,
     Timing,
 )
+from ackproof_model.prediction.state import FLYING, UNSENT, Client, Harm, Run, State, Timer
 from ackproof_model.replication.policy import Policy
-from ackproof_model.replication.state import (
-    FLYING,
-    UNSENT,
-    Broker,
-    Client,
-    Controller,
-    Harm,
-    Run,
-    State,
-    Timer,
-    initial,
-    members,
-)
+from ackproof_model.replication.state import Broker, Controller, initial, members
 
 #: `broker.heartbeat.interval.ms`: the greatest age of the last heartbeat when a broker dies.
 HEARTBEAT_S = 2.0
