@@ -103,8 +103,8 @@ class Risk:
     empty if it holds for all. case: the known loss, such as `B5`; '' without one. text: one
     sentence for a reader. at_risk: which records. trace: the shortest way, a sentence a step.
     decided_by: the least changes that remove it, best first. accepted: the reason for which it was
-    accepted; '' if it was not. here: the result of `--prove`. tell: adds the trace and what is at
-    risk, if they are searched only for a reader.
+    accepted; '' if it was not. here: the result of `--prove`. failing: whether `--fail-on` counts
+    it. tell: adds the trace and what is at risk, if they are searched only for a reader.
     """
 
     effect: Effect
@@ -119,6 +119,7 @@ class Risk:
     runs: Runs | None = None
     accepted: str = ""
     here: Proof | None = None
+    failing: bool = False
     tell: Callable[[Risk], Risk] | None = field(default=None, compare=False, repr=False)
 
     def told(self) -> Risk:
@@ -183,10 +184,46 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """A risk with its answer, and the file and line of the setting that decides it.
+
+    variants: the risk and those in which brokers end in other ways.
+    """
+
+    answer: Answer
+    risk: Risk
+    variants: tuple[Risk, ...]
+    file: str
+    line: int
+
+    @property
+    def failing(self) -> bool:
+        return any(risk.failing for risk in self.variants)
+
+    @property
+    def rule(self) -> str:
+        """The effect and the known case, such as `lost/B5`."""
+        return "/".join(filter(None, (self.risk.effect, self.risk.case)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """What a change makes possible, and what it ends. Accepted risks are left out.
+
+    base: the name of the earlier configuration.
+    """
+
+    base: str
+    new: tuple[Finding, ...]
+    ended: tuple[Finding, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Audit:
     """All answers about the files that were read. not_looked_at: what nobody should conclude.
 
-    version, mode: None if no file states it, or if several clusters differ.
+    version, mode: None if no file states it, or if several clusters differ. difference: from an
+    earlier configuration, if it was compared with one.
     """
 
     read: tuple[FileRead, ...]
@@ -196,3 +233,4 @@ class Audit:
     answers: tuple[Answer, ...]
     warnings: tuple[str, ...] = ()
     not_looked_at: tuple[str, ...] = ()
+    difference: Difference | None = None

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from ackproof.audit.answer import Audit, Effect, Risk
+from ackproof.audit.answer import Answer, Audit, Effect, Risk
 from ackproof.errors import ScenarioError
 
 _LIKELIHOODS = ("possible", "certain")
@@ -59,11 +59,32 @@ def _threshold(value: str) -> Threshold:
     return Threshold(effects or DEFAULT_EFFECTS, likelihood)
 
 
-def failing(audit: Audit, of: Sequence[Threshold]) -> set[int]:
-    """Return the `id` of each risk that reaches a threshold."""
-    return {
-        id(risk)
+def with_failing(audit: Audit, of: Sequence[Threshold]) -> Audit:
+    """Return the audit with the risks marked that reach a threshold.
+
+    If it was compared with an earlier configuration, only new risks fail.
+    """
+    new = None
+    if audit.difference:
+        new = {
+            _key(found.answer, risk) for found in audit.difference.new for risk in found.variants
+        }
+
+    def marked(answer: Answer, risk: Risk) -> Risk:
+        fails = any(threshold.reached_by(risk) for threshold in of)
+        if fails and (new is None or _key(answer, risk) in new):
+            return replace(risk, failing=True)
+        return risk
+
+    answers = tuple(
+        replace(answer, risks=tuple(marked(answer, risk) for risk in answer.risks))
         for answer in audit.answers
-        for risk in answer.risks
-        if any(threshold.reached_by(risk) for threshold in of)
-    }
+    )
+    return replace(audit, answers=answers)
+
+
+def _key(answer: Answer, risk: Risk) -> object:
+    """Return what no two risks of an audit have in common."""
+    clients = (answer.cluster, answer.topic, answer.producer, answer.consumer)
+    when = tuple(sorted(risk.when.items()))
+    return (*clients, risk.effect, risk.failures, risk.likelihood, risk.case, when, risk.text)

@@ -4,48 +4,46 @@ from __future__ import annotations
 
 import datetime
 import gc
-import json
 import os
 import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import field, make_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ackproof.audit.outputs import OUTPUTS
 from ackproof.cli import own_files
-from ackproof.cli.options import RUNS, Json, grouped, print_json, stderr, stdout
+from ackproof.cli.options import RUNS, Json, grouped, stderr, stdout
 from ackproof.errors import ExitCode, ScenarioError
 
 if TYPE_CHECKING:
-    from ackproof.audit.against import Difference
-    from ackproof.audit.answer import Audit
+    from ackproof.audit.answer import Audit, Difference
+    from ackproof.audit.outputs import Output
     from ackproof.own_config.configuration import OwnConfig
 
 #: The seconds after which an audit says which part of it took longest.
 _LONG_S = 5.0
-_output: Any = partial(typer.Option, metavar="FILE", rich_help_panel="Further outputs")
+_PANEL = "Further outputs"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outputs:
-    sarif: Annotated[Path | None, _output(help="For code scanning.")] = None
-    junit: Annotated[Path | None, _output()] = None
-    markdown: Annotated[Path | None, _output(help="For a pull request; - is standard output.")] = (
-        None
-    )
-    html: Annotated[Path | None, _output(help="A page.")] = None
-    annotations: Annotated[
-        bool,
-        _output(
-            "--annotations",
-            metavar=None,
-            help="GitHub's annotations, on standard error. [default: in GitHub Actions]",
-        ),
-    ] = False
+def _option(output: Output) -> tuple[str, Any, Any]:
+    """Return the option of an output: a file to write, or whether to print it."""
+    about: dict[str, Any] = {"help": output.help or None, "rich_help_panel": _PANEL}
+    if output.to == "file":
+        file = Annotated[Path | None, typer.Option(metavar="FILE", **about)]
+        return output.name, file, field(default=None)
+    return output.name, Annotated[bool, typer.Option(f"--{output.name}", **about)], False
+
+
+Outputs = make_dataclass(
+    "Outputs",
+    [_option(output) for output in OUTPUTS.values() if output.to != "stdout"],
+    frozen=True,
+    kw_only=True,
+)
 
 
 @grouped
@@ -122,7 +120,7 @@ def audit(
         bool, typer.Option("--verbose", "-v", help="Print the answer for every topic in full.")
     ] = False,
     as_json: Json = False,
-    outputs: Outputs,
+    outputs: Outputs,  # type: ignore[valid-type]
 ) -> None:
     """Say whether acknowledged records can be lost, after which failures, and what to change.
 
@@ -133,7 +131,7 @@ def audit(
     gc.set_threshold(200_000)  # an audit makes many small records, and none is in a cycle
     from ackproof.audit.accepted import with_accepted
     from ackproof.audit.auditing import of_clusters
-    from ackproof.audit.failing import failing, thresholds
+    from ackproof.audit.failing import thresholds, with_failing
     from ackproof.audit.summary import summed_up
 
     counted = thresholds(fail_on or [])
@@ -161,27 +159,17 @@ def audit(
         answer = proving.prove(
             answer, risks_to_show, scenarios, runs=RUNS, reporter=ConsoleReporter(stderr())
         )
-    compared = _compared(answer, paths, against, kafka=kafka, topic=topic) if against else None
-    risks = failing(answer, counted)
-    if compared:
-        risks &= {id(risk) for finding in compared.new for risk in finding.variants}
-    answer = summed_up(answer)
-    if outputs.sarif or outputs.junit or outputs.markdown or outputs.html:
-        _write(outputs, answer, compared, risks)
-    if outputs.annotations or os.environ.get("GITHUB_ACTIONS") == "true":
-        from ackproof.report.ci import audit_annotations
+    if against:
+        answer = replace(
+            answer, difference=_compared(answer, paths, against, kafka=kafka, topic=topic)
+        )
+    answer = summed_up(with_failing(answer, counted))
+    to_stdout = _write(answer, {**vars(outputs), "json": as_json})
+    if not to_stdout:
+        from ackproof.audit.outputs.terminal import print_audit
 
-        for line in audit_annotations(answer, risks):
-            typer.echo(line, err=True)
-    if as_json:
-        from ackproof.audit.document import document
-
-        print_json(document(answer, compared))
-    elif str(outputs.markdown) != "-":
-        from ackproof.audit.screen import print_audit
-
-        print_audit(stdout(), answer, compared, verbose=verbose)
-    if risks:
+        print_audit(stdout(), answer, verbose=verbose)
+    if any(risk.failing for one in answer.answers for risk in one.risks):
         raise typer.Exit(ExitCode.VIOLATED)
 
 
@@ -231,8 +219,8 @@ def _compared(
     after: Audit, paths: Sequence[Path], against: str, *, kafka: str, topic: str
 ) -> Difference:
     """Compare with the same files of a git revision, or with those of another path."""
-    from ackproof.audit.against import at_revision, difference
     from ackproof.audit.auditing import of_clusters
+    from ackproof.audit.diff import at_revision, difference
     from ackproof.own_config.reading import read_clusters, read_texts
 
     if Path(against).exists():
@@ -245,31 +233,20 @@ def _compared(
     return difference(before, after, base=against)
 
 
-def _write(outputs: Outputs, audit: Audit, compared: Difference | None, failing: set[int]) -> None:
+def _write(audit: Audit, wanted: Mapping[str, Any]) -> bool:
+    """Write the outputs that are wanted; return whether one of them is standard output."""
     from ackproof.runs.directory import disk_errors
 
-    if outputs.sarif:
-        from ackproof import __version__
-        from ackproof.audit.sarif import sarif
-
-        document = sarif(audit, failing, version=__version__)
-        with disk_errors(outputs.sarif):
-            outputs.sarif.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
-    if outputs.junit:
-        from ackproof.report.ci import write_audit_junit
-
-        with disk_errors(outputs.junit):
-            write_audit_junit(outputs.junit, audit, failing)
-    if outputs.markdown:
-        from ackproof.audit.markdown import markdown
-
-        text = markdown(audit, compared)
-        if str(outputs.markdown) == "-":
-            typer.echo(text)
+    to_stdout = False
+    for name, to in wanted.items():
+        output = OUTPUTS[name]
+        if not to and not (name == "annotations" and os.environ.get("GITHUB_ACTIONS") == "true"):
+            continue
+        text = output.render(audit)
+        if output.to == "file" and str(to) != "-":
+            with disk_errors(to):
+                to.write_text(text, encoding="utf-8")
         else:
-            with disk_errors(outputs.markdown):
-                outputs.markdown.write_text(text, encoding="utf-8")
-    if outputs.html:
-        from ackproof.report.html import write_audit_page
-
-        write_audit_page(outputs.html, audit, compared)
+            typer.echo(text, nl=False, err=output.to == "stderr")
+            to_stdout |= output.to != "stderr"
+    return to_stdout

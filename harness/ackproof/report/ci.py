@@ -4,23 +4,20 @@
 that was not met is a `failure` with its evidence. Every expectation of an inconclusive run is an
 `error` with the reason. Findings do not change a verdict; they are in the suite's properties and
 output. GITHUB_STEP_SUMMARY is a Markdown file to append to. With GITHUB_ACTIONS=true GitHub turns
-lines `::error file=…,line=…::…` into annotations. In the JUnit XML of
-an audit each risk is a test case.
+lines `::error file=…,line=…::…` into annotations.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-from ackproof.audit.answer import Answer, Audit
-from ackproof.audit.places import findings, of_answer
-from ackproof.audit.words import EFFECTS, phrase
+from ackproof.rendering.github import annotation
+from ackproof.rendering.junit import cleaned, document
 from ackproof.report import formatting as fmt
 from ackproof.report import wording
 from ackproof.runs.directory import disk_errors
@@ -30,7 +27,6 @@ from ackproof.scenario.documents import line_of
 from ackproof.scenario.loader import Configured
 
 _SIGN = {Word.HOLDS: "✅", Word.VIOLATED: "❌", Word.INCONCLUSIVE: "⚠️"}
-_NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def announce(configurations: Sequence[Configured], verdicts: Sequence[Verdict]) -> None:
@@ -86,49 +82,22 @@ def error_commands(configurations: Sequence[Configured], verdicts: Sequence[Verd
         own = ("matrix", verdict.configuration_name) if verdict.configuration_name else ()
         title = f"{verdict.name}: {verdict.verdict.value}"
         if verdict.verdict is Word.INCONCLUSIVE:
-            commands.append(command("warning", path, line_of(path, own), title, verdict.reason))
+            commands.append(annotation("warning", path, line_of(path, own), title, verdict.reason))
             continue
         for unmet in (item for item in verdict.expectations if not item.met):
             line = max(line_of(path, (*own, "expect", unmet.what)), 1)
             if own and line == line_of(path, own):  # the configuration has no `expect` of its own
                 line = line_of(path, ("expect", unmet.what))
-            commands.append(command("error", path, line, title, wording.unmet(unmet)))
+            commands.append(annotation("error", path, line, title, wording.unmet(unmet)))
     return commands
-
-
-def command(kind: str, path: Path, line: int, title: str, text: str) -> str:
-    return (
-        f"::{kind} file={_property(str(path))},line={line},title={_property(title)}::{_data(text)}"
-    )
-
-
-def _data(text: str) -> str:
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")
 
 
 def write_junit(path: Path, verdicts: Sequence[Verdict]) -> None:
     root = ET.Element("testsuites", name="ackproof")
     root.extend(map(_suite, verdicts))
     root.set("time", f"{sum(float(suite.get('time', '0')) for suite in root):.3f}")
-    write_suites(path, root)
-
-
-def write_suites(path: Path, root: ET.Element) -> None:
-    """Write the suites in `root` with their numbers of tests, failures and errors."""
-    for suite in root:
-        cases = suite.findall("testcase")
-        for key, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
-            suite.set(key, str(sum(case.find(tag) is not None for case in cases)))
-        suite.set("tests", str(len(cases)))
-    for key in ("tests", "failures", "errors"):
-        root.set(key, str(sum(int(suite.get(key, "0")) for suite in root)))
-    ET.indent(root)
     with replacing(path) as partial:
-        ET.ElementTree(root).write(partial, encoding="utf-8", xml_declaration=True)
+        partial.write_bytes(document(root))
 
 
 def _suite(verdict: Verdict) -> ET.Element:
@@ -226,54 +195,3 @@ def _output(verdict: Verdict) -> list[str]:
         lines += [f"{n}. {step}" for n, step in enumerate(verdict.prediction.trace, start=1)]
     lines.append(f"run {verdict.run_id}")
     return lines
-
-
-def cleaned(text: str) -> str:
-    return _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text)
-
-
-def audit_annotations(audit: Audit, failing: Collection[int]) -> Iterator[str]:
-    """Yield an error for each risk in `failing` (by `id`), and a warning for a refused file."""
-    for finding in findings(audit):
-        if finding.fails(failing):
-            yield command("error", Path(finding.file), finding.line, finding.rule, finding.text)
-    for refused in audit.refused:
-        yield command("warning", Path(refused.file), 1, "not read", refused.reason)
-
-
-def write_audit_junit(path: Path, audit: Audit, failing: Collection[int]) -> None:
-    """Write a suite for each topic and client.
-
-    A risk in `failing` (by `id`) is a failure, an accepted one is skipped; survived failures pass.
-    """
-    root = ET.Element("testsuites", name="ackproof audit")
-    for answer in audit.answers:
-        suite = ET.SubElement(root, "testsuite", name=cleaned(_suite_name(answer)))
-        suite.extend([*_risk_cases(answer, audit, failing), *_survived(answer)])
-    write_suites(path, root)
-
-
-def _suite_name(answer: Answer) -> str:
-    parts = (answer.topic or "any topic", answer.producer, answer.consumer)
-    return ", ".join(filter(None, parts))
-
-
-def _risk_cases(answer: Answer, audit: Audit, failing: Collection[int]) -> Iterator[ET.Element]:
-    for finding in of_answer(answer, audit):
-        risk = finding.risk
-        name = f"{EFFECTS[risk.effect]}, {finding.after}"
-        case = ET.Element("testcase", name=cleaned(name), classname=cleaned(_suite_name(answer)))
-        if finding.fails(failing):
-            failure = ET.SubElement(case, "failure", type=finding.rule)
-            failure.set("message", cleaned(finding.text))
-            lines = [f"{finding.file}:{finding.line}", finding.text, *risk.told().trace]
-            failure.text = cleaned("\n".join(lines))
-        elif risk.accepted:
-            ET.SubElement(case, "skipped", message=cleaned(f"accepted: {risk.accepted}"))
-        yield case
-
-
-def _survived(answer: Answer) -> Iterator[ET.Element]:
-    for failures in answer.survives:
-        name = f"nothing acknowledged is lost: {phrase(failures)}"
-        yield ET.Element("testcase", name=cleaned(name), classname=cleaned(_suite_name(answer)))

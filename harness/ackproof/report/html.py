@@ -1,4 +1,4 @@
-"""The report: an HTML page for a run, a comparison or an audit. It works offline.
+"""The report: an HTML page for a run, a comparison or advice. It works offline.
 
 All pages of a folder share one copy of the plot library in that folder.
 """
@@ -15,16 +15,15 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment
 from markupsafe import Markup
 from pydantic import ValidationError
 
-from ackproof.audit.against import Difference
-from ackproof.audit.answer import Audit
-from ackproof.audit.summary import summaries
 from ackproof.comparison.summary import Summary, stored_settings, summary_of
 from ackproof.errors import RunDirectoryError
 from ackproof.judgement.overview.collect import overview_of
+from ackproof.rendering import pages
+from ackproof.rendering.pages import style_sheet
 from ackproof.report import (
     advice,
     certainty,
@@ -174,7 +173,7 @@ def write_page(
     """Render a template with its plots by element id, and write the page."""
     page = environment().get_template(template_name)
     text = page.render(
-        style=asset("report.css"),
+        style=style_sheet(),
         script=asset("report.js"),
         library=provide_library(path.parent),
         template=json.loads(asset("plot.json")),
@@ -268,18 +267,6 @@ def _on_one_page(runs: Sequence[Run]) -> list[Run]:
 _MOST_GROUPS = 100
 
 
-def write_audit_page(path: Path, audit: Audit, difference: Difference | None) -> None:
-    _write_static(
-        path,
-        "audit.html.j2",
-        title="Can acknowledged records be lost?",
-        audit=audit,
-        difference=difference,
-        summaries=summaries(audit)[:_MOST_GROUPS],
-        tones={"YES": "lost", "NO": "kept"},
-    )
-
-
 def write_advice_page(
     path: Path, cluster: ClusterState, by_acks: Mapping[str, Sequence[Alternative]]
 ) -> None:
@@ -313,7 +300,7 @@ def _write_advice(path: Path, title: str, **content: Any) -> None:
 
 def _write_static(path: Path, template_name: str, **values: Any) -> None:
     """Write a page that works offline and has no script; `tones` are classes of `report.css`."""
-    text = environment().get_template(template_name).render(style=asset("report.css"), **values)
+    text = environment().get_template(template_name).render(style=style_sheet(), **values)
     with disk_errors(path), replacing(path) as partial:
         partial.write_text(text, encoding="utf-8")
 
@@ -338,13 +325,7 @@ def _as_text(trace: dict[str, Any]) -> dict[str, Any]:
 
 @cache
 def environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("ackproof.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = pages.environment("ackproof.report")
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
     environment.globals |= {
         "fmt": formatting,

@@ -8,13 +8,12 @@ from xml.etree import ElementTree as ET
 import jsonschema
 import pytest
 
-from ackproof.audit.against import difference
-from ackproof.audit.answer import Effect, Failure
-from ackproof.audit.document import document
-from ackproof.audit.failing import failing, thresholds
-from ackproof.audit.markdown import markdown
-from ackproof.audit.sarif import sarif
-from ackproof.report.ci import audit_annotations, write_audit_junit
+from ackproof.audit.answer import Audit, Effect, Failure
+from ackproof.audit.diff import difference
+from ackproof.audit.failing import thresholds, with_failing
+from ackproof.audit.outputs import OUTPUTS
+from ackproof.audit.outputs.json_document import document
+from ackproof.audit.outputs.sarif import sarif
 from ackproof.scenario.shipped import schema_of
 from support.audits import CRASH, audit, orders, risk
 from support.json_schemas import closed
@@ -47,7 +46,7 @@ def test_json_has_the_keys_of_the_contract() -> None:
 def test_json_follows_the_stored_schema() -> None:
     stored = closed(schema_of("audit"))
     compared = difference(audit(orders(risks=())), audit(), base="main")
-    jsonschema.validate(as_json(document(audit(), compared)), stored)
+    jsonschema.validate(as_json(document(audit(difference=compared))), stored)
     nothing = audit(orders(topic="", producer=""), version=None, mode=None)
     jsonschema.validate(as_json(document(nothing)), stored)
     wrong = as_json(document(audit()))
@@ -64,12 +63,16 @@ def test_the_stored_schema_has_every_effect_and_failure() -> None:
     assert parts["Failure"]["enum"] == list(Failure)
 
 
-def failed(of) -> set[int]:
-    return failing(of, thresholds([]))
+def failed(of: Audit) -> Audit:
+    return with_failing(of, thresholds([]))
+
+
+def shown(name: str, of: Audit) -> str:
+    return OUTPUTS[name].render(of)
 
 
 def test_sarif_names_rule_file_and_line() -> None:
-    log = as_json(sarif(audit(), failed(audit()), version="1"))
+    log = as_json(sarif(failed(audit()), version="1"))
     [run] = log["runs"]
     assert log["version"] == "2.1.0"
     ids = [rule["id"] for rule in run["tool"]["driver"]["rules"]]
@@ -87,7 +90,7 @@ def test_sarif_names_rule_file_and_line() -> None:
 def test_sarif_marks_what_fails_and_what_is_accepted() -> None:
     accepted = risk(accepted="a reason", case="B6")
     of = audit(orders(risks=(risk(), accepted)))
-    first, second = sarif(of, failed(of), version="1")["runs"][0]["results"]
+    first, second = sarif(failed(of), version="1")["runs"][0]["results"]
     assert first["level"] == "error"
     assert "suppressions" not in first
     assert second["level"] == "note"
@@ -96,23 +99,22 @@ def test_sarif_marks_what_fails_and_what_is_accepted() -> None:
 
 def test_annotations_are_of_failing_risks_only() -> None:
     of = audit()
-    lines = list(audit_annotations(of, failed(of)))
+    lines = shown("annotations", failed(of)).splitlines()
     assert lines[0].startswith("::error file=docker-compose.yml,line=18,title=lost/B5::orders")
     assert sum(line.startswith("::error") for line in lines) == 3
     assert lines[-1].startswith("::warning file=values.yaml")
 
 
-def test_junit_has_a_case_for_each_risk_and_each_survived_set(tmp_path) -> None:
+def test_junit_has_a_case_for_each_risk_and_each_survived_set() -> None:
     of = audit(orders(risks=(risk(), risk(accepted="a reason", failures=(CRASH,)))))
-    write_audit_junit(tmp_path / "junit.xml", of, failed(of))
-    root = ET.parse(tmp_path / "junit.xml").getroot()
+    root = ET.fromstring(shown("junit", failed(of)))
     assert (root.get("tests"), root.get("failures")) == ("5", "1")
     assert "docker-compose.yml:18" in root.find(".//failure").text
     assert "a reason" in root.find(".//skipped").get("message")
 
 
 def test_markdown_has_answer_table_and_changes() -> None:
-    text = markdown(audit())
+    text = shown("markdown", audit())
     assert "### ❌ Can you lose acknowledged records of orders? YES, in three ways" in text
     assert "| followers fall behind, then a broker loses power | B5 | **CAN LOSE** | safe |" in text
     assert "**Change first**: `min.insync.replicas=2` (docker-compose.yml:18)" in text
@@ -121,7 +123,7 @@ def test_markdown_has_answer_table_and_changes() -> None:
 
 def test_markdown_of_a_change_begins_with_it() -> None:
     compared = difference(audit(orders(risks=(risk(failures=(CRASH,)),))), audit(), base="main")
-    lines = markdown(audit(), compared).splitlines()
+    lines = shown("markdown", audit(difference=compared)).splitlines()
     assert lines[0] == "### Compared with main"
     assert any(
         line.startswith("- ✅ ends: orders: acknowledged records are lost") for line in lines
@@ -132,7 +134,7 @@ def test_variants_are_one_finding_and_stay_apart_in_json() -> None:
     both = [risk(failures=(one,), case="B2") for one in (CRASH, Failure.CLEAN_RESTART)]
     other = risk(failures=(Failure.POWER_LOSS,), case="B2")
     whole = audit(orders(risks=(*both, other), alternatives=()))
-    results = sarif(whole, failed(whole), version="1")["runs"][0]["results"]
+    results = sarif(failed(whole), version="1")["runs"][0]["results"]
     assert len(results) == 1
     assert "after: a broker crashes, restarts or loses power" in results[0]["message"]["text"]
     risks = as_json(document(whole))["answers"][0]["risks"]

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from ackproof.audit.answer import Answer, Audit, Effect, Failure
-from ackproof.audit.screen import print_audit
+from ackproof.audit.outputs.terminal import print_audit
 from ackproof.audit.summary import Summary, summaries
 from ackproof.audit.words import milder, phrase_of
 from ackproof.console import Console

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ackproof import report
+from ackproof import rendering
 from ackproof.errors import RunDirectoryError
 from ackproof.judgement.overview.collect import overview_of
 from ackproof.report.html import provide_library, read_run, write_html
@@ -282,7 +282,7 @@ def test_the_structure_is_accessible_to_screen_readers(everything):
 
 
 def test_swatches_of_every_colour_have_a_style(everything, comparison):
-    style = Path(report.__file__).parent / "templates" / "report.css"
+    style = Path(rendering.__file__).parent / "templates" / "report.css"
     sheet = style.read_text(encoding="utf-8")
     colours = {
         match

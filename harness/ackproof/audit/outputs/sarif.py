@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection
+import json
+from importlib.metadata import version
 from pathlib import PurePath
 from typing import Any
 
-from ackproof.audit.answer import Audit
-from ackproof.audit.places import Finding, findings
+from ackproof.audit.answer import Audit, Finding
+from ackproof.audit.finding import findings, text
 from ackproof.audit.words import EFFECTS
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _DOCS = "https://github.com/ackproof/ackproof/blob/main/docs"
 
 
-def sarif(audit: Audit, failing: Collection[int], *, version: str) -> dict[str, Any]:
-    """Return the log. failing: the `id` of each risk that `--fail-on` counts; they are errors.
+def render(audit: Audit) -> str:
+    return json.dumps(sarif(audit, version=version("ackproof")), indent=2) + "\n"
 
-    version: of ackproof.
-    """
+
+def sarif(audit: Audit, *, version: str) -> dict[str, Any]:
+    """Return the log. Failing risks are errors, the others notes. version: of ackproof."""
     every = findings(audit)
     rules = {finding.rule: _rule(finding) for finding in every}
     index = {rule: at for at, rule in enumerate(rules)}
@@ -47,9 +49,7 @@ def sarif(audit: Audit, failing: Collection[int], *, version: str) -> dict[str, 
                 "invocations": [
                     {"executionSuccessful": True, "toolConfigurationNotifications": refused}
                 ],
-                "results": [
-                    _result(one, index[one.rule], failing=one.fails(failing)) for one in every
-                ],
+                "results": [_result(one, index[one.rule]) for one in every],
             }
         ],
     }
@@ -66,14 +66,14 @@ def _rule(finding: Finding) -> dict[str, Any]:
     }
 
 
-def _result(finding: Finding, rule: int, *, failing: bool) -> dict[str, Any]:
+def _result(finding: Finding, rule: int) -> dict[str, Any]:
     risk, answer = finding.risk, finding.answer
     identity = (finding.rule, answer.topic, answer.producer, answer.consumer, *risk.failures)
     result: dict[str, Any] = {
         "ruleId": finding.rule,
         "ruleIndex": rule,
-        "level": "error" if failing else "note",
-        "message": {"text": finding.text},
+        "level": "error" if finding.failing else "note",
+        "message": {"text": text(finding)},
         "locations": [_location(finding.file, finding.line)],
         "partialFingerprints": {
             "risk/v1": hashlib.sha256("\0".join(identity).encode()).hexdigest()

@@ -5,27 +5,32 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import asdict, fields
 from typing import Any
 
 from ackproof.audit import merging
-from ackproof.audit.against import Difference
 from ackproof.audit.answer import (
     SCHEMA,
     Alternative,
     Answer,
     Audit,
     Decision,
+    Difference,
+    Finding,
     Proof,
     Risk,
     Runs,
 )
-from ackproof.audit.places import Finding
 from ackproof.own_config.configuration import Given
 
 
-def document(audit: Audit, difference: Difference | None = None) -> dict[str, Any]:
+def render(audit: Audit) -> str:
+    return json.dumps(document(audit), indent=2, default=str) + "\n"
+
+
+def document(audit: Audit) -> dict[str, Any]:
     """Return the object that `audit --json` prints."""
     return {
         "schema": SCHEMA,
@@ -35,7 +40,7 @@ def document(audit: Audit, difference: Difference | None = None) -> dict[str, An
         "kafka": {"version": _given(audit.version), "mode": _given(audit.mode)},
         "answers": [_answer(one) for one in audit.answers],
         "not_looked_at": audit.not_looked_at,
-        "against": _difference(difference) if difference else None,
+        "against": _difference(audit.difference) if audit.difference else None,
     }
 
 
@@ -47,7 +52,7 @@ def _risks(risks: Iterable[Risk]) -> list[dict[str, Any]]:
 
 def _risk(risk: Risk, first: Risk) -> dict[str, Any]:
     fields_of = _fields(risk.told())
-    del fields_of["tell"]
+    del fields_of["tell"], fields_of["failing"]
     return {
         **fields_of,
         "decided_by": [*map(_fields, risk.decided_by)],

@@ -11,8 +11,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from ackproof.audit.against import Difference
-from ackproof.audit.answer import NOT_STATED, Audit
+from ackproof.audit.answer import NOT_STATED, Audit, Difference
+from ackproof.audit.finding import text, title
 from ackproof.audit.summary import Summary, summaries
 from ackproof.console import print_item, say
 
@@ -26,15 +26,13 @@ _NARROW, _CELL = 100, 12
 _LABEL = 24
 
 
-def print_audit(
-    console: Console, audit: Audit, difference: Difference | None = None, *, verbose: bool = False
-) -> None:
+def print_audit(console: Console, audit: Audit, *, verbose: bool = False) -> None:
     """Print the difference, the worst answer in full, and a line for each further group of topics.
 
     Warnings come last. With `verbose` every group is printed in full, and every warning.
     """
-    if difference:
-        _print_difference(console, difference)
+    if audit.difference:
+        _print_difference(console, audit.difference)
     groups = summaries(audit)
     for at, summary in enumerate(groups if verbose else groups[:1]):
         if at:
@@ -64,11 +62,11 @@ def _print_difference(console: Console, difference: Difference) -> None:
         print_item(
             console,
             " makes possible: ",
-            f"{finding.text} ({finding.file}:{finding.line})",
+            f"{text(finding)} ({finding.file}:{finding.line})",
             style="red",
         )
     for finding in difference.ended:
-        print_item(console, " ends: ", finding.title, style="green")
+        print_item(console, " ends: ", title(finding), style="green")
     if not difference.new and not difference.ended:
         say(console, " this change makes no risk possible, and ends none")
     console.print()
@@ -83,8 +81,8 @@ def _print_summary(console: Console, audit: Audit, summary: Summary, files: list
     stated = summary.answer.version or audit.version
     version = f"Kafka {stated.value}" if stated else "Kafka, version not stated"
     for at, fact in enumerate(summary.facts or ("",)):
-        text = f"{version}: {fact}".removesuffix(": ") if at == 0 else fact
-        print_item(console, "  ", text, style="dim")
+        line = f"{version}: {fact}".removesuffix(": ") if at == 0 else fact
+        print_item(console, "  ", line, style="dim")
     if summary.answer.unstated:
         names = ", ".join(summary.answer.unstated)
         print_item(console, "  ", f"The files leave {names} open: the answers are for each value.")

@@ -6,22 +6,13 @@ import os
 import subprocess
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path, PurePath
 
-from ackproof.audit.answer import Audit, Risk
-from ackproof.audit.places import Finding, findings
+from ackproof.audit.answer import Audit, Difference, Finding, Risk
+from ackproof.audit.finding import findings
 from ackproof.audit.words import covers
 from ackproof.errors import ScenarioError
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
-    """base: the name of the earlier configuration. Accepted risks are left out."""
-
-    base: str
-    new: tuple[Finding, ...]
-    ended: tuple[Finding, ...]
 
 
 def difference(before: Audit | None, after: Audit, *, base: str) -> Difference:

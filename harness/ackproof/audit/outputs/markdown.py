@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ackproof.audit.against import Difference
-from ackproof.audit.answer import Audit
+from ackproof.audit.answer import Audit, Difference
+from ackproof.audit.finding import title
 from ackproof.audit.summary import Summary, summaries
 
 _SIGNS = {"YES": "❌", "NO": "✅"}
 _MOST_GROUPS = 20
 
 
-def markdown(audit: Audit, difference: Difference | None = None) -> str:
+def render(audit: Audit) -> str:
     """Return the text: the difference first if there is one, then each group of topics."""
-    lines = list(_difference(difference)) if difference else []
+    lines = list(_difference(audit.difference)) if audit.difference else []
     for refused in audit.refused:
         lines += [f"> not read: `{refused.file}`: {_cell(refused.reason)}", ""]
     for warning in audit.warnings:
@@ -40,7 +40,7 @@ def _difference(difference: Difference) -> Iterator[str]:
     ):
         for finding in findings:
             place = f" (`{finding.file}:{finding.line}`)" if sign == "❌" else ""
-            yield f"- {sign} {name}: {_cell(finding.title)}{place}"
+            yield f"- {sign} {name}: {_cell(title(finding))}{place}"
     yield ""
 
 

@@ -1,0 +1,55 @@
+"""The outputs of an audit, by name. Each has a module here with `render(audit) -> str`.
+
+The terminal has a module here, too; it is not text but what a console prints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from ackproof.audit.answer import Audit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """A form in which an audit is shown.
+
+    module: in this folder; it is imported only for a command that asks for this output. to: a file
+    that an option names, or standard output or error. help: of the option.
+    """
+
+    name: str
+    module: str
+    to: Literal["file", "stdout", "stderr"]
+    help: str = ""
+
+    def render(self, audit: Audit) -> str:
+        text: str = import_module(f"{__name__}.{self.module}").render(audit)
+        return text
+
+
+OUTPUTS: Mapping[str, Output] = {
+    output.name: output
+    for output in (
+        Output(name="sarif", module="sarif", to="file", help="For code scanning."),
+        Output(name="junit", module="junit", to="file"),
+        Output(
+            name="markdown",
+            module="markdown",
+            to="file",
+            help="For a pull request; - is standard output.",
+        ),
+        Output(name="html", module="page", to="file", help="A page."),
+        Output(
+            name="annotations",
+            module="annotations",
+            to="stderr",
+            help="GitHub's annotations, on standard error. [default: in GitHub Actions]",
+        ),
+        Output(name="json", module="json_document", to="stdout"),
+    )
+}

@@ -1,0 +1,24 @@
+"""An audit as an HTML page without plots and scripts."""
+
+from __future__ import annotations
+
+from ackproof.audit.answer import Audit
+from ackproof.audit.finding import detail, title
+from ackproof.audit.summary import summaries
+from ackproof.rendering.pages import static_page
+
+#: Groups of topics on a page.
+_MOST_GROUPS = 100
+
+
+def render(audit: Audit) -> str:
+    return static_page(
+        "ackproof.audit.outputs",
+        "audit.html.j2",
+        title="Can acknowledged records be lost?",
+        audit=audit,
+        summaries=summaries(audit)[:_MOST_GROUPS],
+        tones={"YES": "lost", "NO": "kept"},
+        title_of=title,
+        detail_of=detail,
+    )
