@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from ackproof.report import warehouse_rows as rows
+from ackproof.warehouse import rows
 from ackproof_spark.spark.connector import minor, spark_home, spark_version
 from ackproof_spark.warehouse.formats import Format
 from ackproof_spark.warehouse.load import load

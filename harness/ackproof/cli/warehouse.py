@@ -76,14 +76,14 @@ def load(
 
     Example: [bold]ackproof warehouse load runs/* --into warehouse[/]
     """
-    from ackproof.report import warehouse_rows as rows
+    from ackproof.warehouse import opening, rows
     from ackproof_spark.warehouse.load import Loaded, all_present
     from ackproof_spark.warehouse.load import load as load_runs
 
     directories = run_directories(rows.with_trials(run_dirs))
     runs = rows.read_runs(directories, commit=commit, settings=False)
-    location, kind = rows.address(into), _format(format_name)
-    found = None if kind else rows.format_here(location)
+    location, kind = opening.address(into), _format(format_name)
+    found = None if kind else opening.format_here(location)
     if found and all_present(location, runs, sends=sends, reads=reads):
         results, kind = dict.fromkeys((run.run_id for run in runs), Loaded.PRESENT), found
     else:
@@ -91,7 +91,7 @@ def load(
         properties = _properties(catalog or [])
         if properties and kind is None:
             kind = _format(FormatName.ICEBERG)
-        with rows.opened(location, create=True, kind=kind, catalog=properties) as warehouse:
+        with opening.opened(location, create=True, kind=kind, catalog=properties) as warehouse:
             if not as_json and kind is None:
                 typer.echo(f"{into}: {_format_text(warehouse.format)}", err=True)
             results, kind = load_runs(warehouse, runs, sends=sends, reads=reads), warehouse.format
@@ -110,25 +110,6 @@ def _properties(pairs: list[str]) -> dict[str, str]:
                 f"{pair!r} is not KEY=VALUE, such as type=rest", param_hint="--catalog"
             )
     return dict(pair.split("=", 1) for pair in pairs)
-
-
-@app.command()
-def upgrade(warehouse: Warehouse, spark: Spark = LOCAL_SPARK, as_json: Json = False) -> None:
-    """Upgrade a warehouse that an earlier ackproof wrote, in place.
-
-    Example: [bold]ackproof warehouse upgrade warehouse[/]
-    """
-    from ackproof.report import warehouse_rows as rows
-    from ackproof_spark.warehouse.schemas import WAREHOUSE_VERSION
-
-    earlier = rows.upgrade(rows.address(warehouse))
-    done = (
-        f"version {WAREHOUSE_VERSION} already"
-        if earlier is None
-        else f"upgraded from version {earlier} to {WAREHOUSE_VERSION}"
-    )
-    document = {"from": earlier or WAREHOUSE_VERSION, "to": WAREHOUSE_VERSION}
-    print_result(f"{warehouse}: {done}", document, as_json=as_json)
 
 
 _SCHEMA_NAME = r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*"
@@ -271,9 +252,9 @@ def info(warehouse: Warehouse, spark: Spark = LOCAL_SPARK, as_json: Json = False
 
 
 def _opened(warehouse: str) -> Any:
-    from ackproof.report import warehouse_rows as rows
+    from ackproof.warehouse import opening
 
-    return rows.opened(rows.address(warehouse))
+    return opening.opened(opening.address(warehouse))
 
 
 def _format(name: FormatName | None) -> Format | None:
@@ -283,10 +264,10 @@ def _format(name: FormatName | None) -> Format | None:
 
 
 def _format_text(kind: Format) -> str:
-    from ackproof.report import warehouse_rows as rows
+    from ackproof.warehouse import opening
     from ackproof_spark.warehouse.formats import Format
 
-    if kind is Format.PARQUET and not rows.has_jars(Format.DELTA):
+    if kind is Format.PARQUET and not opening.has_jars(Format.DELTA):
         return (
             "format parquet, because Delta Lake is missing "
             "(python -m ackproof_spark.spark.connector delta fetches it)"
@@ -306,12 +287,12 @@ def dashboard(
 
     Example: [bold]ackproof dashboard warehouse --out dashboard.html[/]
     """
-    from ackproof.report import warehouse_rows as rows
     from ackproof.report.dashboard import read, write_dashboard
     from ackproof.runs.directory import disk_errors
+    from ackproof.warehouse import opening
 
-    location = rows.address(warehouse)
-    with rows.opened(location) as opened:
+    location = opening.address(warehouse)
+    with opening.opened(location) as opened:
         trends = read(opened)
     with disk_errors(out):
         write_dashboard(out, trends, title=f"Trends of {warehouse}")

@@ -68,21 +68,21 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
-    """One question, with an answer for each configuration; `brief` is the question in few words."""
+class Question:
+    """A question with its answer for each configuration; `brief` is the question in few words."""
 
-    question: str
+    text: str
     brief: str
     answers: list[Answer]
 
 
-def columns(summary: Summary) -> list[Column]:
+def questions(summary: Summary) -> list[Question]:
     """Return the table of a comparison: first the gain, then its price.
 
-    Columns in which every answer would be "no" are left out.
+    Questions to which every answer would be "no" are left out.
     """
     cells = summary.cells
-    questions: list[tuple[str, str, Callable[[Cell], Answer]]] = [
+    asked: list[tuple[str, str, Callable[[Cell], Answer]]] = [
         ("Are acked records lost?", "lost", _lost),
         ("How many sends are acked?", "acked", lambda cell: _sends(cell, cell.acked)),
         ("How many are refused?", "refused", lambda cell: _sends(cell, cell.refused)),
@@ -91,37 +91,37 @@ def columns(summary: Summary) -> list[Column]:
         ("How long does an ack take (p50 / p99)?", "ack p50 / p99", partial(_latency, summary)),
     ]
     if any(cell.duplicated and cell.duplicated.high for cell in cells):
-        questions.append(("How many are written twice?", "twice", lambda c: _spread(c.duplicated)))
+        asked.append(("How many are written twice?", "twice", lambda c: _spread(c.duplicated)))
     if any(cell.stopped for cell in cells):
-        questions.append(("Does a producer stop for good?", "stops", _stopped))
-    questions.append(("As the scenario expects?", "as expected", _expected))
+        asked.append(("Does a producer stop for good?", "stops", _stopped))
+    asked.append(("As the scenario expects?", "as expected", _expected))
     made = _configurations(summary)
-    for question, brief, answer in questions:
+    for text, brief, answer in asked:
         also_without_trials = answer in (_expected, _stopped)
         answers = [
             answer(cell) if cell.trials or also_without_trials else Answer(text=_NOTHING)
             for cell in cells
         ]
-        made.append(Column(question=question, brief=brief, answers=answers))
+        made.append(Question(text=text, brief=brief, answers=answers))
     return made
 
 
-def _configurations(summary: Summary) -> list[Column]:
-    """Return a column for each differing setting, after the names unless settings are all of them.
+def _configurations(summary: Summary) -> list[Question]:
+    """Return each differing setting, after the names unless settings are all of them.
 
     Names are as the matrix has them: `acks=all, min.insync.replicas=2`, or any words.
     """
     cells = summary.cells
-    columns = [
-        Column(question=key, brief=key, answers=[Answer(text=cell.settings[key]) for cell in cells])
+    settings = [
+        Question(text=key, brief=key, answers=[Answer(text=cell.settings[key]) for cell in cells])
         for key in cells[0].settings
     ]
     distinct = {tuple(cell.settings.values()) for cell in cells}
     named = all(_is_named(cell, summary) for cell in cells) and not _differing_faults(summary)
-    if columns and len(distinct) == len(cells) and named:
-        return columns
+    if settings and len(distinct) == len(cells) and named:
+        return settings
     names = [Answer(text=cell.configuration) for cell in cells]
-    return [Column(question="Configuration", brief="configuration", answers=names), *columns]
+    return [Question(text="Configuration", brief="configuration", answers=names), *settings]
 
 
 def _differing_faults(summary: Summary) -> bool:

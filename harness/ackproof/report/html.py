@@ -151,7 +151,7 @@ def write_html(
         advice=advice.of_comparison(summary) if summary else [],
         summary=summary,
         summary_figures=plots,
-        table=comparison.columns(summary) if summary else [],
+        table=comparison.questions(summary) if summary else [],
         anchors={view.name: view.anchor for view in views},
     )
 

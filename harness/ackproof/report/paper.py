@@ -50,11 +50,11 @@ def write_paper(path: Path, summary: Summary, verdicts: Sequence[Verdict], *, ti
 
 def markdown(summary: Summary, verdicts: Sequence[Verdict], *, title: str) -> str:
     """Return the advice, the table, its conditions and the statistics; as on the page."""
-    columns = comparison.columns(summary)
+    questions = comparison.questions(summary)
     rows = [
         [
             f"{answer.text}<br>{answer.note}" if answer.note else answer.text
-            for answer in (column.answers[number] for column in columns)
+            for answer in (question.answers[number] for question in questions)
         ]
         for number in range(len(summary.cells))
     ]
@@ -66,8 +66,8 @@ def markdown(summary: Summary, verdicts: Sequence[Verdict], *, title: str) -> st
         "\n".join(
             fmt.markdown_row(cells)
             for cells in (
-                [column.question for column in columns],
-                ["---"] * len(columns),
+                [question.text for question in questions],
+                ["---"] * len(questions),
                 *rows,
             )
         ),

@@ -46,7 +46,7 @@ def print_comparison(
     for line in comparison.outages(summary):
         say(console, line, style=_FINDING)
     _print_advice(console, advice.of_comparison(summary))
-    _print_columns(console, summary)
+    _print_questions(console, summary)
     for line in (*comparison.notes(summary), *certainty.statistics(summary)):
         say(console, line)
     results = list(zip(run_dirs, verdicts, strict=True))
@@ -74,39 +74,39 @@ def print_comparison(
     _path(console, "Report: ", html)
 
 
-def _print_columns(console: Console, summary: Summary) -> None:
+def _print_questions(console: Console, summary: Summary) -> None:
     """Print the table of a comparison: a row for each question, a column for each configuration.
 
     Configurations that do not fit side by side follow in a further table.
     """
-    columns = comparison.columns(summary)
-    labels = [c.question if console.width >= _WIDE else c.brief for c in columns]
+    questions = comparison.questions(summary)
+    labels = [q.text if console.width >= _WIDE else q.brief for q in questions]
     fitting = max(1, (console.width - max(map(len, labels))) // _CONFIGURATION)
     for first in range(0, len(summary.cells), fitting):
         table = Table(box=box.SIMPLE, show_header=False, pad_edge=False, padding=(0, 1, 0, 0))
         table.add_column(no_wrap=True)
         names = True
-        for number, (label, column) in enumerate(zip(labels, columns, strict=True)):
+        for number, (label, question) in enumerate(zip(labels, questions, strict=True)):
             answers = range(first, min(first + fitting, len(summary.cells)))
-            names = names and column.brief != "lost"
-            last = names and columns[number + 1].brief == "lost"
+            names = names and question.brief != "lost"
+            last = names and questions[number + 1].brief == "lost"
             table.add_row(
                 label,
-                *(_answer(column, answer) for answer in answers),
+                *(_answer(question, answer) for answer in answers),
                 style="bold" if names else "",
                 end_section=last,
             )
-        for column_ in table.columns[1:]:
-            column_.overflow, column_.ratio = "fold", 1
+        for column in table.columns[1:]:
+            column.overflow, column.ratio = "fold", 1
         console.print(table)
 
 
-def _answer(column: comparison.Column, number: int) -> Text:
-    answer = column.answers[number]
+def _answer(question: comparison.Question, number: int) -> Text:
+    answer = question.answers[number]
     style = ""
-    if column.brief == "lost" and not answer.text.startswith(("no", "-")):
+    if question.brief == "lost" and not answer.text.startswith(("no", "-")):
         style = TONE["lost"]
-    elif column.brief == "as expected":
+    elif question.brief == "as expected":
         style = _EXPECTED.get(answer.text.split(",")[0], "")
     return Text("\n".join(filter(None, (answer.text, answer.note))), style=style)
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from ackproof_spark.tables import columns
 
-#: Raised whenever the columns or the layout change; `upgrade` then gets the steps.
+#: Raised whenever the columns or the layout change.
 WAREHOUSE_VERSION = 5
 
 #: Every table is partitioned by this column.

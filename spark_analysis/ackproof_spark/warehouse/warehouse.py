@@ -143,10 +143,10 @@ class Warehouse:
             }
 
 
-def read_head(storage: Storage, *, oldest: int = WAREHOUSE_VERSION) -> Head | None:
+def read_head(storage: Storage) -> Head | None:
     """Return the version file of the warehouse in `storage`, None if there is no warehouse.
 
-    Raises `WarehouseError` if it is damaged, or its version is below `oldest` or not known yet.
+    Raises `WarehouseError` if it is damaged, or of another version.
     """
     text = storage.read(VERSION_FILE)
     if text is None:
@@ -169,18 +169,10 @@ def read_head(storage: Storage, *, oldest: int = WAREHOUSE_VERSION) -> Head | No
             f"{storage.address} is a warehouse of version {head.version}, and this ackproof reads "
             f"version {WAREHOUSE_VERSION}: install a newer ackproof"
         )
-    if head.version < oldest:
-        remedy = (
-            "load its runs into a new one (ackproof warehouse load RUN_DIR… --into WAREHOUSE)"
-            if head.version < OLDEST_UPGRADED
-            else "upgrade it (ackproof warehouse upgrade WAREHOUSE)"
-        )
+    if head.version < WAREHOUSE_VERSION:
         raise WarehouseError(
             f"{storage.address} is a warehouse of version {head.version}, and this ackproof writes "
-            f"version {WAREHOUSE_VERSION}: {remedy}"
+            f"version {WAREHOUSE_VERSION}: load its runs into a new one (ackproof warehouse load "
+            "RUN_DIR… --into WAREHOUSE)"
         )
     return head
-
-
-#: The oldest version that `upgrade` reads.
-OLDEST_UPGRADED = 4

@@ -26,8 +26,8 @@ STORED = Path(__file__).parents[3] / "results" / "compared_runs.jsonl"
 
 
 def answers(made: Summary, brief: str) -> list[comparison.Answer]:
-    [column] = [each for each in comparison.columns(made) if each.brief == brief]
-    return column.answers
+    [question] = [each for each in comparison.questions(made) if each.brief == brief]
+    return question.answers
 
 
 def changed(made: Summary, name: str, **measures: object) -> Summary:
@@ -80,14 +80,14 @@ def test_unsettled_pairs_are_named_with_the_trials_they_need() -> None:
 
 
 def test_shared_settings_stand_once_and_differing_ones_in_columns() -> None:
-    first, second, *_ = comparison.columns(summary())
-    assert (first.question, [each.text for each in first.answers]) == ("acks", ["0", "1", "all"])
+    first, second, *_ = comparison.questions(summary())
+    assert (first.text, [each.text for each in first.answers]) == ("acks", ["0", "1", "all"])
     assert second.brief == "lost"
     assert comparison.notes(summary())[0] == "All configurations: Kafka 4.4.0."
     plan = summary().plan.model_copy(update={"settings": {}})
     unknown = summary().model_copy(update={"plan": plan, "shared": {}})
     cells = [cell.model_copy(update={"settings": {}}) for cell in unknown.cells]
-    named = comparison.columns(unknown.model_copy(update={"cells": cells}))
+    named = comparison.questions(unknown.model_copy(update={"cells": cells}))
     assert [each.text for each in named[0].answers] == ["acks=0", "acks=1", "acks=all"]
 
 
@@ -98,8 +98,8 @@ def test_shared_settings_stand_once_and_differing_ones_in_columns() -> None:
 def test_names_have_a_column_if_they_say_more_than_settings(
     other: str, questions: list[str]
 ) -> None:
-    columns = comparison.columns(changed(summary(), RISKY, configuration=other))
-    assert [column.question for column in columns][: len(questions)] == questions
+    asked = comparison.questions(changed(summary(), RISKY, configuration=other))
+    assert [each.text for each in asked][: len(questions)] == questions
 
 
 def test_rates_are_per_send_and_per_second_of_faults() -> None:
@@ -194,7 +194,7 @@ def test_upper_bounds_are_not_compared_with_measured_times() -> None:
 
 
 def test_a_producer_that_stopped_is_in_the_table_and_not_preferred() -> None:
-    assert "stops" not in [column.brief for column in comparison.columns(summary())]
+    assert "stops" not in [each.brief for each in comparison.questions(summary())]
     made = changed(summary(), SAFE, stopped={"OUT_OF_ORDER_SEQUENCE_NUMBER": 2})
     alive, _, stopped = answers(made, "stops")
     assert (alive.text, stopped.text) == ("no", "yes, in 2 runs")
@@ -289,7 +289,7 @@ def test_configurations_with_other_faults_keep_their_names_and_are_told_apart() 
     made, apart = summary(), with_faults(summary(), "kill", "none", "kill")
     note = "Not all had the same faults. Only those with the same are compared."
     for shown, question, said in ((made, "acks", False), (apart, "Configuration", True)):
-        assert comparison.columns(shown)[0].question == question
+        assert comparison.questions(shown)[0].text == question
         assert (note in comparison.notes(shown)) == said
     assert advice.of_comparison(apart)[0].startswith("Of acks=0 and acks=all, use acks=all: ")
     assert advice.of_comparison(with_faults(made, "kill", "none", "freeze")) == []
@@ -373,7 +373,7 @@ def test_runs_of_the_demo_give_the_table_that_their_verdicts_support(tmp_path: P
     """A busy machine made the producers of acks=all late."""
     made = stored_runs("acks", tmp_path)
     assert [(cell.late, cell.untimed) for cell in made.cells] == [(0, 0), (0, 0), (1, 0)]
-    shown = {c.question: [(a.text, a.note) for a in c.answers] for c in comparison.columns(made)}
+    shown = {c.text: [(a.text, a.note) for a in c.answers] for c in comparison.questions(made)}
     assert shown["Are acked records lost?"] == [
         ("2,915", "7.0 % of sends, 303 per second of faults; the model: certain"),
         ("1,386", "5.5 % of sends, 200 per second of faults; the model: certain"),
@@ -412,7 +412,7 @@ def test_a_scenario_of_ones_own_tells_its_cut_and_its_outage_from_the_configurat
 ) -> None:
     """Faults that begin by time: a power loss with `last: 200`, when the leader is alone."""
     made = stored_runs("decision", tmp_path)
-    shown = {c.brief: [(a.text, a.note) for a in c.answers] for c in comparison.columns(made)}
+    shown = {c.brief: [(a.text, a.note) for a in c.answers] for c in comparison.questions(made)}
     cut = "set by the scenario"
     assert shown["lost"] == [
         ("201", f"{cut}; the model: possible"),

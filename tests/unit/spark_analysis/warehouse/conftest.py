@@ -17,8 +17,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from ackproof.report import warehouse_rows as rows
 from ackproof.runs.verdict import Verdict
+from ackproof.warehouse import opening, rows
 from ackproof_spark.spark.small_data import small_plans
 from ackproof_spark.tables import LEDGER, LOCATION
 from ackproof_spark.warehouse.formats import Format
@@ -34,7 +34,7 @@ FORMATS = [
             marks=[
                 pytest.mark.slow,
                 pytest.mark.table_format,
-                pytest.mark.skipif(not rows.has_jars(kind), reason=f"no jars of {kind}"),
+                pytest.mark.skipif(not opening.has_jars(kind), reason=f"no jars of {kind}"),
             ],
         )
         for kind in (Format.DELTA, Format.ICEBERG)

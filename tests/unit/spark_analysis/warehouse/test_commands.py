@@ -10,8 +10,8 @@ import pytest
 
 import command_line
 from ackproof.errors import ExitCode
-from ackproof.report import warehouse_rows
 from ackproof.scenario import loader
+from ackproof.warehouse import opening
 from ackproof_spark.warehouse.formats import Format
 from ackproof_spark.warehouse.schemas import TABLES
 from ackproof_spark.warehouse.sql_files import ANALYSES
@@ -24,7 +24,7 @@ def ackproof(capsys, monkeypatch):
 
     It finds no jars of table formats: it would start another Spark session, with them.
     """
-    monkeypatch.setattr(warehouse_rows, "has_jars", lambda kind: kind is Format.PARQUET)
+    monkeypatch.setattr(opening, "has_jars", lambda kind: kind is Format.PARQUET)
 
     def run(*arguments: object) -> tuple[int, str, str]:
         code = command_line.ackproof(*arguments)
@@ -127,7 +127,7 @@ def test_views_and_info_and_the_page_of_a_loaded_warehouse(loaded, ackproof, tmp
 
 @pytest.mark.spark
 def test_a_second_load_starts_no_spark(loaded, ackproof, run_dirs, monkeypatch):
-    monkeypatch.setattr(warehouse_rows, "opened", lambda *_, **__: pytest.fail("it opens Spark"))
+    monkeypatch.setattr(opening, "opened", lambda *_, **__: pytest.fail("it opens Spark"))
     monkeypatch.setattr(loader, "load", lambda *_, **__: pytest.fail("it reads a scenario"))
     into = ("--into", loaded.storage.address)
     code, said, _ = ackproof("warehouse", "load", *run_dirs.values(), *into, "--json")

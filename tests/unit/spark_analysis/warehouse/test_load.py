@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from ackproof.errors import RunDirectoryError
-from ackproof.report import warehouse_rows as rows
 from ackproof.report.wording import outcome
+from ackproof.warehouse import rows
 from ackproof_spark.errors import AnalysisError, WarehouseError
 from ackproof_spark.spark.small_data import FEW, small_plans
 from ackproof_spark.tables import LOCATION

@@ -21,8 +21,8 @@ from ruamel.yaml import YAML
 from scipy.stats import binomtest
 
 from ackproof.errors import SparkError
-from ackproof.report import warehouse_rows as rows
 from ackproof.waiting import wait_for
+from ackproof.warehouse import opening
 from ackproof_spark.spark.connector import Package, jars
 from ackproof_spark.warehouse.formats import Format
 from ackproof_spark.warehouse.schemas import TABLES
@@ -308,7 +308,7 @@ def beeline(address: str, file: Path, scratch: Path) -> str:
 
 
 @pytest.mark.parametrize(
-    "loaded", [FORMATS[1 if rows.has_jars(Format.DELTA) else 0]], indirect=True
+    "loaded", [FORMATS[1 if opening.has_jars(Format.DELTA) else 0]], indirect=True
 )
 def test_a_jdbc_client_gets_the_same_answers_from_the_thrift_server(loaded, run_dirs, tmp_path):
     # One file, so that beeline's JVM starts once; the first line of an answer names its columns.

@@ -1,7 +1,6 @@
 """The columns of a warehouse change only with its version.
 
-After a change, raise `WAREHOUSE_VERSION`, write what `upgrade` does with the version before, and
-record the digest that the test reports.
+After a change, raise `WAREHOUSE_VERSION` and record the digest that the test reports.
 """
 
 from __future__ import annotations

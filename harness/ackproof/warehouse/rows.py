@@ -1,27 +1,21 @@
-"""Stored runs as rows of a warehouse, and opening a warehouse."""
+"""Stored runs as rows of a warehouse."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ackproof.errors import RunDirectoryError, ScenarioError, translated
+from ackproof.errors import RunDirectoryError, ScenarioError
 from ackproof.report.wording import outcome
 from ackproof.runs.directory import PLAN, TRIALS, RunRecord, read_record, read_verdict
 from ackproof.runs.verdict import SENDS, Verdict
 from ackproof.scenario import loader
 from ackproof.scenario.types import setting_text
 from ackproof_spark.warehouse.configuration import configuration_name, digest
-from ackproof_spark.warehouse.formats import Format
 from ackproof_spark.warehouse.load import JudgedRun
 from ackproof_spark.warehouse.schemas import ANOMALY_COUNTS
-
-if TYPE_CHECKING:
-    from ackproof_spark.spark.functions import SparkSession
-    from ackproof_spark.warehouse.warehouse import Head, Warehouse
 
 REPORT = "report.html"
 
@@ -215,88 +209,3 @@ def _settings(directory: Path) -> dict[str, str]:
         for scope, settings in of_scopes.items()
         for key, value in settings.items()
     }
-
-
-def address(location: str) -> str:
-    """Return a warehouse's address; local paths become absolute."""
-    local = "://" not in location and not location.startswith("file:")
-    return str(Path(location).resolve()) if local else location
-
-
-def has_jars(kind: Format) -> bool:
-    from ackproof_spark.spark.connector import Package, jars
-
-    return kind is Format.PARQUET or bool(jars(Package(kind.value)))
-
-
-def default_format() -> Format:
-    """Return Delta Lake if its jars were fetched, else Parquet.
-
-    With Spark Connect it is Parquet, because the server has its own jars.
-    """
-    from ackproof_spark.spark.session import is_connect
-
-    return Format.DELTA if has_jars(Format.DELTA) and not is_connect() else Format.PARQUET
-
-
-def format_here(location: str) -> Format | None:
-    """Return the format of a warehouse on a local disk, without Spark; None if there is none."""
-    from ackproof_spark.warehouse.storage import ArrowFiles, is_here
-    from ackproof_spark.warehouse.warehouse import read_head
-
-    if not is_here(location):
-        return None
-    with translated():
-        head = read_head(ArrowFiles(location))
-    return head.format if head else None
-
-
-@contextmanager
-def opened(
-    location: str,
-    *,
-    create: bool = False,
-    kind: Format | None = None,
-    catalog: Mapping[str, str] | None = None,
-) -> Iterator[Warehouse]:
-    """Yield the warehouse at an address, in a Spark session with the jars of its format.
-
-    With `create` a missing warehouse is created in format `kind` (None: `default_format`). Raises
-    WarehouseError if the address has no warehouse, or a warehouse of another format; SparkError if
-    Spark fails.
-    """
-    from ackproof_spark.warehouse.warehouse import Warehouse
-
-    with _session(location, kind) as (spark, stored):
-        if create:
-            chosen = kind or (stored.format if stored else default_format())
-            yield Warehouse.create(spark, location, chosen, catalog)
-        else:
-            yield Warehouse.open(spark, location)
-
-
-def upgrade(location: str) -> int | None:
-    """Upgrade a warehouse in place; return its earlier version, None if it was the current one."""
-    from ackproof_spark.warehouse.upgrade import upgrade as upgrade_stored
-
-    with _session(location, None) as (spark, _):
-        return upgrade_stored(spark, location)
-
-
-@contextmanager
-def _session(location: str, kind: Format | None) -> Iterator[tuple[SparkSession, Head | None]]:
-    """Yield a session with the jars of the warehouse's format, and its version file."""
-    from ackproof_spark.spark.connector import Package
-    from ackproof_spark.spark.session import is_connect, session, use
-    from ackproof_spark.warehouse.storage import Storage
-    from ackproof_spark.warehouse.warehouse import OLDEST_UPGRADED, read_head
-
-    with translated():
-        # The format is not known yet. Adding jars later would restart Spark.
-        for known in (Format.DELTA, Format.ICEBERG):
-            if not is_connect() and (has_jars(known) or known is kind):
-                use(Package(known.value))
-        stored = read_head(Storage.of(session(), location), oldest=OLDEST_UPGRADED)
-        if stored is not None and not has_jars(stored.format) and not is_connect():
-            use(Package(stored.format.value))  # raises an error with the command that fetches them
-        yield session(), stored

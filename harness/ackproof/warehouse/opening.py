@@ -1,0 +1,92 @@
+"""Opening a warehouse, in a Spark session with the jars of its format."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ackproof.errors import translated
+from ackproof_spark.warehouse.formats import Format
+
+if TYPE_CHECKING:
+    from ackproof_spark.spark.functions import SparkSession
+    from ackproof_spark.warehouse.warehouse import Head, Warehouse
+
+
+def address(location: str) -> str:
+    """Return a warehouse's address; local paths become absolute."""
+    local = "://" not in location and not location.startswith("file:")
+    return str(Path(location).resolve()) if local else location
+
+
+def has_jars(kind: Format) -> bool:
+    from ackproof_spark.spark.connector import Package, jars
+
+    return kind is Format.PARQUET or bool(jars(Package(kind.value)))
+
+
+def default_format() -> Format:
+    """Return Delta Lake if its jars were fetched, else Parquet.
+
+    With Spark Connect it is Parquet, because the server has its own jars.
+    """
+    from ackproof_spark.spark.session import is_connect
+
+    return Format.DELTA if has_jars(Format.DELTA) and not is_connect() else Format.PARQUET
+
+
+def format_here(location: str) -> Format | None:
+    """Return the format of a warehouse on a local disk, without Spark; None if there is none."""
+    from ackproof_spark.warehouse.storage import ArrowFiles, is_here
+    from ackproof_spark.warehouse.warehouse import read_head
+
+    if not is_here(location):
+        return None
+    with translated():
+        head = read_head(ArrowFiles(location))
+    return head.format if head else None
+
+
+@contextmanager
+def opened(
+    location: str,
+    *,
+    create: bool = False,
+    kind: Format | None = None,
+    catalog: Mapping[str, str] | None = None,
+) -> Iterator[Warehouse]:
+    """Yield the warehouse at an address, in a Spark session with the jars of its format.
+
+    With `create` a missing warehouse is created in format `kind` (None: `default_format`). Raises
+    WarehouseError if the address has no warehouse, or a warehouse of another format; SparkError if
+    Spark fails.
+    """
+    from ackproof_spark.warehouse.warehouse import Warehouse
+
+    with _session(location, kind) as (spark, stored):
+        if create:
+            chosen = kind or (stored.format if stored else default_format())
+            yield Warehouse.create(spark, location, chosen, catalog)
+        else:
+            yield Warehouse.open(spark, location)
+
+
+@contextmanager
+def _session(location: str, kind: Format | None) -> Iterator[tuple[SparkSession, Head | None]]:
+    """Yield a session with the jars of the warehouse's format, and its version file."""
+    from ackproof_spark.spark.connector import Package
+    from ackproof_spark.spark.session import is_connect, session, use
+    from ackproof_spark.warehouse.storage import Storage
+    from ackproof_spark.warehouse.warehouse import read_head
+
+    with translated():
+        # The format is not known yet. Adding jars later would restart Spark.
+        for known in (Format.DELTA, Format.ICEBERG):
+            if not is_connect() and (has_jars(known) or known is kind):
+                use(Package(known.value))
+        stored = read_head(Storage.of(session(), location))
+        if stored is not None and not has_jars(stored.format) and not is_connect():
+            use(Package(stored.format.value))  # raises an error with the command that fetches them
+        yield session(), stored
