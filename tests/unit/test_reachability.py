@@ -57,7 +57,7 @@ def unreachable(modules: Mapping[str, ast.Module], *, used_elsewhere: set[str]) 
             references = _references(node, module, *imports[module], places)
             found = {defined(name) for name in references} & places.keys()
             for name in _names(node):
-                leads_to[module, name] |= found - {(module, name)}
+                leads_to[module, name] |= found - {(module, own) for own in _names(node)}
             if _is_root(module, node, used_elsewhere):
                 live |= found | {(module, name) for name in _names(node)}
     todo = list(live)
@@ -71,7 +71,10 @@ def unreachable(modules: Mapping[str, ast.Module], *, used_elsewhere: set[str]) 
 def _names(node: ast.stmt) -> list[str]:
     if isinstance(node, ast.FunctionDef | ast.ClassDef):
         return [node.name]
-    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+    if isinstance(node, ast.Assign):
+        targets = [part for target in node.targets for part in getattr(target, "elts", [target])]
+    else:
+        targets = [getattr(node, "target", None)]
     return [target.id for target in targets if isinstance(target, ast.Name)]
 
 
@@ -148,8 +151,8 @@ def test_a_function_that_nothing_refers_to_is_found() -> None:
         "a": ast.parse("from b import used\nused()"),
         "b": ast.parse(
             "def used(): return _helper()\ndef _helper(): ...\ndef idle(): _own()\n"
-            "def _own(): ...\n"
+            "def _own(): ...\n_FIRST, _SECOND = 1, 2\nprint(_FIRST)\n"
         ),
     }
-    assert unreachable(modules, used_elsewhere=set()) == {"b.idle", "b._own"}
-    assert unreachable(modules, used_elsewhere={"idle"}) == set()
+    assert unreachable(modules, used_elsewhere=set()) == {"b.idle", "b._own", "b._SECOND"}
+    assert unreachable(modules, used_elsewhere={"idle"}) == {"b._SECOND"}

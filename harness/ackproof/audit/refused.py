@@ -20,8 +20,8 @@ _TRANSACTIONAL = "transactional.id"
 _MOST_IN_FLIGHT = 5
 #: KIP-500: brokers without ZooKeeper are in preview from 2.8 on, without KRaft until 4.0.
 _KRAFT_SINCE, _ZOOKEEPER_UNTIL = (2, 8), (4, 0)
-#: KIP-91; KIP-679: idempotence by default.
-_DELIVERY_TIMEOUT_SINCE, _SAFE_DEFAULTS = (2, 1), (3, 0)
+#: KIP-91.
+_DELIVERY_TIMEOUT_SINCE = (2, 1)
 
 
 def risks(setup: Setup) -> Iterator[Risk]:
