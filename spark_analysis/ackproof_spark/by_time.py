@@ -91,29 +91,6 @@ def _ones(batch: pa.RecordBatch) -> pa.Array:
     return pa.array(np.ones(batch.num_rows, dtype=np.int64))
 
 
-def _derive_extent(batch: pa.RecordBatch) -> pa.Table:
-    sent, resolved = _micros(batch["sent_at"]), _micros(batch["resolved_at"])
-    return pa.table(
-        {
-            "producer": batch["producer"].cast(pa.int64()),
-            "rows": _ones(batch),
-            "first": pc.min_element_wise(sent, resolved),
-            "last": pc.max_element_wise(sent, resolved),
-            "last_sequence": batch["sequence"].cast(pa.int64()),
-        }
-    )
-
-
-#: Sends of each producer: their number, first and last time, and last sequence.
-EXTENT = Grouping(
-    table="ledger",
-    columns=("producer", "sequence", "sent_at", "resolved_at"),
-    derive=_derive_extent,
-    keys=("producer",),
-    values={"rows": "sum", "first": "min", "last": "max", "last_sequence": "max"},
-)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Cells:
     """Cells of `width` microseconds from `origin` (microseconds since 1970)."""

@@ -167,7 +167,7 @@ def make_interrupted(directory: Path) -> None:
     options = Options(seconds=9.0)
     run = _create(directory, "1", "acks=1, killed", troubles=["broker 1 did not come back"])
     _write_ledger(run, _simulate(options))
-    torn = run.file("ledger", "part-1")
+    torn = run.file("ledger", "producer-1")
     torn.write_bytes(torn.read_bytes()[:-400])
     open_end = dict.fromkeys(("healed_at", "recovered_at"))
     run.write("fault_windows", [window | open_end for window in fault_windows(options)])
@@ -195,11 +195,10 @@ def _create(directory: Path, acks: str, name: str, **record: Any) -> RunDirector
 
 
 def _write_ledger(run: RunDirectory, sends: dict[str, np.ndarray]) -> None:
-    """Write the ledger in two files."""
-    count, columns = sends["sent"].size, _ledger(sends)
-    for part, rows in enumerate((slice(0, count // 2), slice(count // 2, count))):
-        halves = {name: column[rows] for name, column in columns.items()}
-        run.write("ledger", halves, name=f"part-{part}")
+    for producer in (0, 1):
+        mine = sends["producer"] == producer
+        own = {name: column[mine] for name, column in sends.items()}
+        run.write("ledger", _ledger(own), name=f"producer-{producer}")
 
 
 def _simulate(options: Options) -> dict[str, np.ndarray]:

@@ -13,14 +13,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ackproof.clients.shared_page import StoredPage, total
 from ackproof.clients.specs import ENDED_BY, FENCED, in_force_path
 from ackproof.errors import RunDirectoryError
-from ackproof.judgement.evidence import Evidence, micros, number_of, row_count, within
+from ackproof.judgement.evidence import Evidence, micros, number_of, row_count
+from ackproof.judgement.reads import LastReads, merged, reads_of
+from ackproof.judgement.sends import CORRECTED_US, sends_of, transactions
 from ackproof.ledger import conversion, producer_ledger
 from ackproof.runs import table_files
 from ackproof.runs.verdict import StoppedProducer
@@ -31,7 +32,6 @@ from ackproof_spark.tables import (
     LOCATION,
     PROBE,
     PROBE_PRODUCERS,
-    TRANSACTIONS,
     Outcome,
 )
 
@@ -47,8 +47,6 @@ _RECORD = ("partition", "offset", "producer", "sequence")
 #: Multiplying 64-bit numbers by an odd number maps no two of them to the same number.
 _ODD = 0x9E3779B97F4A7C15
 
-#: How far the clock of a machine may be corrected during a run, microseconds.
-_CORRECTED_US = 1_000_000
 #: How long a busy machine may keep a producer from its first send, and from its end after its last
 #: outcome, seconds.
 _DELAYED_S = 10.0
@@ -290,54 +288,39 @@ def transaction_tables(evidence: Evidence) -> Iterator[str]:
     if evidence.scenario.workload.transactions is None:
         return
     for path in evidence.transactional_ledgers():
-        table = evidence.file("transactions", path.stem)
-        transactions = TRANSACTIONS.empty_table()
-        if table.is_file():
-            transactions = pq.read_table(table, schema=TRANSACTIONS).sort_by("transaction")
         page = evidence.pages(path.stem).get(path.stem)
-        doubtful = page.counted.unknown if page and page.done else None
-        yield from _of_producer(path, transactions, doubtful=doubtful)
+        counted = page.counted.unknown if page and page.done else None
+        yield from _of_producer(evidence, path, counted=counted)
 
 
-def _of_producer(ledger: Path, transactions: pa.Table, *, doubtful: int | None) -> Iterator[str]:
+def _of_producer(evidence: Evidence, ledger: Path, *, counted: int | None) -> Iterator[str]:
     """Compare the transactions of a producer with its ledger.
 
-    `doubtful`: the sends that it counted as unknown, if it ended by itself. Committed transactions
+    `counted`: the sends that it counted as unknown, if it ended by itself. Committed transactions
     cannot have more unknown sends than that.
     """
-    first, end = (transactions[name].to_numpy() for name in ("first_sequence", "end_sequence"))
-    words = transactions["outcome"].to_pylist()
-    committed, aborted = (
-        np.array([word == outcome for word in words], dtype=bool)
-        for outcome in ("committed", "aborted")
-    )
-    if transactions["transaction"].to_pylist() != list(range(len(transactions))):
+    sends, table = sends_of(evidence, ledger), transactions(evidence, ledger.stem)
+    first, end = (table[name].to_numpy() for name in ("first_sequence", "end_sequence"))
+    if table["transaction"].to_pylist() != list(range(len(table))):
         yield f"the transactions of {ledger.stem} are not numbered from 0 without a gap"
     if (end[:-1] > first[1:]).any():
         yield f"the transactions of {ledger.stem} overlap"
-    highest, contradicting, unknown = -1, 0, 0
-    with pq.ParquetFile(ledger) as file:
-        for batch in file.iter_batches(columns=["sequence", "outcome"]):
-            sequence = batch["sequence"].to_numpy()
-            outcome = batch["outcome"].to_numpy(zero_copy_only=False)
-            highest = max(highest, sequence.max(initial=-1))
-            in_committed = within(sequence, first[committed], end[committed])
-            in_aborted = within(sequence, first[aborted], end[aborted])
-            contradicting += int(np.sum((outcome == Outcome.ACKED) & ~in_committed))
-            contradicting += int(np.sum((outcome == Outcome.ABORTED) & in_committed))
-            contradicting += int(np.sum((outcome == Outcome.UNKNOWN) & in_aborted))
-            unknown += int(np.sum((outcome == Outcome.UNKNOWN) & in_committed))
-        rows = file.metadata.num_rows
-    if highest + 1 != rows:
-        yield f"{ledger.stem} has {rows:,} sends in its ledger, and the last is number {highest:,}"
-    if len(end) and end.max() > highest + 1:
-        yield f"the transactions of {ledger.stem} have more sends than its ledger"
-    if contradicting:
-        yield f"{contradicting} sends of {ledger.stem} have not the outcome of their transaction"
-    if doubtful is not None and unknown > doubtful:
+    if sends.last_sequence + 1 != sends.rows:
         yield (
-            f"{ledger.stem} counted {doubtful:,} unknown sends, and its committed transactions "
-            f"have {unknown:,}"
+            f"{ledger.stem} has {sends.rows:,} sends in its ledger, and the last is number "
+            f"{sends.last_sequence:,}"
+        )
+    if len(end) and end.max() > sends.last_sequence + 1:
+        yield f"the transactions of {ledger.stem} have more sends than its ledger"
+    if sends.contradicting:
+        yield (
+            f"{sends.contradicting} sends of {ledger.stem} have not the outcome of their "
+            "transaction"
+        )
+    if counted is not None and sends.doubtful > counted:
+        yield (
+            f"{ledger.stem} counted {counted:,} unknown sends, and its committed transactions "
+            f"have {sends.doubtful:,}"
         )
 
 
@@ -381,42 +364,25 @@ def consumed_ends(evidence: Evidence) -> Iterator[str]:
         for row in evidence.rows("partition_ends")
         if row["topic"] == topic and row["complete"] and row["end_offset"] > row["begin_offset"]
     }
-    for group, read in sorted(_last_reads(evidence).items()):
+    ended, read = _consumed(evidence)
+    for group in sorted(ended):
         for partition, end in sorted(ends.items()):
-            if partition not in read:
+            last = read.get((group, (topic, partition)))
+            if last is None:
                 yield f"{group} has consumed to the end, and read nothing of {topic}-{partition}"
-            elif read[partition] < end - 1:
+            elif last.offset < end - 1:
                 yield (
                     f"{group} has consumed to the end, and read {topic}-{partition} up to offset "
-                    f"{read[partition]} of {end - 1}"
+                    f"{last.offset} of {end - 1}"
                 )
 
 
-def _last_reads(evidence: Evidence) -> dict[str, dict[int, int]]:
-    """Return the last offset that each group has read of each partition.
-
-    Only groups in which a consumer ended by itself are included.
-    """
-    ended: set[str] = set()
-    last: dict[str, dict[int, int]] = {}
-    for name, page in evidence.pages("consumer-*").items():
-        for group, partition, offset in _reads(evidence.file("reads", name)):
-            if page.done:
-                ended.add(group)
-            read = last.setdefault(group, {})
-            read[partition] = max(offset, read.get(partition, -1))
-    return {group: read for group, read in last.items() if group in ended}
-
-
-def _reads(path: Path) -> Iterator[tuple[str, int, int]]:
-    """Yield groups, partitions and the last offset in each batch of a table of reads."""
-    if not path.is_file():
-        return
-    with pq.ParquetFile(path) as file:
-        for batch in file.iter_batches(columns=["group", "partition", "offset"]):
-            rows = pa.Table.from_batches([batch]).group_by(["group", "partition"])
-            for row in rows.aggregate([("offset", "max")]).to_pylist():
-                yield row["group"], row["partition"], row["offset_max"]
+def _consumed(evidence: Evidence) -> tuple[set[str], LastReads]:
+    """Return the groups in which a consumer ended by itself, and what all groups have read."""
+    pages = evidence.pages("consumer-*")
+    reads = {name: reads_of(evidence, evidence.file("reads", name)) for name in pages}
+    ended = {group for name, page in pages.items() if page.done for group, _ in reads[name]}
+    return ended, merged(reads.values())
 
 
 def send_times(evidence: Evidence) -> Iterator[str]:
@@ -431,41 +397,29 @@ def send_times(evidence: Evidence) -> Iterator[str]:
 
 
 def _times(ledger: Path, evidence: Evidence, page: StoredPage | None) -> Iterator[str]:
-    name, record = ledger.stem, evidence.record
-    untimed = backwards = 0
-    span: list[int] = []
-    with pq.ParquetFile(ledger) as file:
-        for batch in file.iter_batches(columns=["outcome", "sent_at", "resolved_at"]):
-            sent, resolved = (batch[column].cast("int64") for column in ("sent_at", "resolved_at"))
-            acked = pc.equal(batch["outcome"], str(Outcome.ACKED))
-            took = pc.if_else(acked, pc.subtract(resolved, sent), 0)
-            untimed += took.null_count
-            backwards += pc.sum(pc.less(took, -_CORRECTED_US)).as_py() or 0
-            ends = [*pc.min_max(sent).as_py().values(), *pc.min_max(resolved).as_py().values()]
-            known = [*span, *(time for time in ends if time is not None)]
-            span = [min(known), max(known)] if known else []
-    if untimed:
-        yield f"{name} has {untimed:,} acked sends without their times"
-    if backwards:
-        yield f"{name} has {backwards:,} sends that were acked before they were sent"
-    if not span:
+    name, record, sends = ledger.stem, evidence.record, sends_of(evidence, ledger)
+    if sends.untimed:
+        yield f"{name} has {sends.untimed:,} acked sends without their times"
+    if sends.backwards:
+        yield f"{name} has {sends.backwards:,} sends that were acked before they were sent"
+    first, last = sends.first_at, sends.last_at
+    if first is None or last is None:
         return
-    first, last = span
-    early = first < micros(record.started_at) - _CORRECTED_US
-    late = record.finished_at and last > micros(record.finished_at) + _CORRECTED_US
+    early = first < micros(record.started_at) - CORRECTED_US
+    late = record.finished_at and last > micros(record.finished_at) + CORRECTED_US
     if early or late:
         yield f"{name} has sends that are dated outside the run"
     if page is None:
         return
     waited = first - page.started_at
     # A killed producer may have counted its first send without recording it.
-    if waited < -_CORRECTED_US or (page.done and waited > _DELAYED_S * 1e6):
+    if waited < -CORRECTED_US or (page.done and waited > _DELAYED_S * 1e6):
         yield (
             f"{name}: the first send in the ledger is {_apart(waited)} than the one on its "
             "progress page"
         )
     rested = page.updated_at - last
-    if rested < -_CORRECTED_US or (page.done and rested > _rest_s(evidence.scenario) * 1e6):
+    if rested < -CORRECTED_US or (page.done and rested > _rest_s(evidence.scenario) * 1e6):
         yield (
             f"{name}: the last outcome in the ledger is {_apart(-rested)} than the last change of "
             "its progress page"

@@ -50,8 +50,8 @@ class Evidence:
     """The recorded files of a run, and what Spark counted in them.
 
     `observed`: counts by outcome and anomaly; `metrics` as measured, even if times are doubtful.
-    Methods raise RunDirectoryError if a file is damaged, except `batches` and `readable`: they
-    leave it out and add a sentence to `missing`.
+    Methods raise RunDirectoryError if a file is damaged, except `batches`, `readable_batches` and
+    `readable`: they leave it out and add a sentence to `missing`.
     """
 
     run_dir: Path
@@ -98,17 +98,19 @@ class Evidence:
     def batches(self, table: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield the rows in a stable order, without those of files that cannot be read."""
         for file in self.files(table):
-            inside = file.relative_to(self.run_dir)
-            try:
-                with pq.ParquetFile(file) as parquet:
-                    lacking = sorted(set(columns) - set(parquet.schema_arrow.names))
-                    if lacking:
-                        self.note(f"{inside}: lacks {', '.join(lacking)}.")
-                        continue
-                    yield from parquet.iter_batches(batch_size=_BATCH, columns=list(columns))
-            except (pa.ArrowException, OSError) as error:
-                first_line = str(error).splitlines()[0] if str(error) else type(error).__name__
-                self.note(f"{inside}: cannot be read ({first_line})")
+            yield from self.readable_batches(file, columns)
+
+    def readable_batches(self, file: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a file, up to the first that cannot be read."""
+        inside = file.relative_to(self.run_dir)
+        try:
+            if lacking := sorted(set(columns) - set(pq.read_schema(file).names)):
+                self.note(f"{inside}: lacks {', '.join(lacking)}.")
+                return
+            yield from batches_of(file, columns)
+        except (pa.ArrowException, OSError) as error:
+            first_line = str(error).splitlines()[0] if str(error) else type(error).__name__
+            self.note(f"{inside}: cannot be read ({first_line})")
 
     def readable(self, table: str, columns: Sequence[str]) -> list[dict[str, Any]]:
         """Return the rows that can be read, with at least these columns."""
@@ -198,6 +200,14 @@ class Evidence:
             self._opened[key] = read()
         known: _T = self._opened[key]
         return known
+
+
+def batches_of(
+    file: Path, columns: Sequence[str], *, dictionaries: Sequence[str] = ()
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a file; `dictionaries` are the columns that become dictionary arrays."""
+    with pq.ParquetFile(file, read_dictionary=list(dictionaries)) as parquet:
+        yield from parquet.iter_batches(batch_size=_BATCH, columns=list(columns))
 
 
 def number_of(path: Path) -> int:

@@ -9,28 +9,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from ackproof.judgement.evidence import Evidence, micros, row_count
+from ackproof.judgement.evidence import Evidence, micros
+from ackproof.judgement.reads import last_reads
+from ackproof.judgement.sends import NEVER, sends_of, transactions
 from ackproof.runs.verdict import FaultReport
 from ackproof.scenario.client import refresh_setting
 from ackproof.scenario.model import Scenario
 from ackproof.scenario.topics import OFFSETS, TRANSACTIONS
 from ackproof_faults import NoFault, registered
 from ackproof_faults.interfaces.cluster import TopicPartition
-from ackproof_spark.tables import Outcome
 
 #: What happens in each internal topic.
 _COORDINATED = {OFFSETS: "offset was committed", TRANSACTIONS: "transaction ended"}
 
-#: A time after all others.
-_NEVER = np.iinfo(np.int64).max
+_OF_TRANSACTION = ["first_sequence", "end_sequence", "ended_at"]
 
 
 def unexercised(evidence: Evidence) -> Iterator[str]:
@@ -84,8 +80,10 @@ def _unread(evidence: Evidence, fault: FaultReport) -> Iterator[str]:
     for name, group in workload.consumers.items():
         if fault.added and group.via == "assign":
             continue
-        read = evidence.once("last reads", lambda: _last_reads(evidence)).get(name, {})
-        unread = [one for one in changed if read.get(one, -1) < _since(fault)]
+        read = last_reads(evidence)
+        unread = [
+            one for one in changed if (name, one) not in read or read[name, one].at < _since(fault)
+        ]
         if unread:
             settings = group.settings.as_client_settings()
             why = _refresh("consumers", group.client.java, settings) if fault.added else ""
@@ -124,7 +122,7 @@ def _last_coordinated(evidence: Evidence) -> dict[TopicPartition, int]:
             if name := specification.get("transactional_id"):
                 note(TRANSACTIONS, name, micros(row["at"]))
     for path in evidence.ledgers():
-        ended = [row["ended_at"] for row in _transactions(evidence, path.stem)]
+        ended = transactions(evidence, path.stem)["ended_at"].to_pylist()
         own = _specification(evidence, path.stem).get("transactions")
         if own and (times := [micros(at) for at in ended if at is not None]):
             note(TRANSACTIONS, own["transactional_id"], max(times))
@@ -175,57 +173,16 @@ def _since(fault: FaultReport) -> int:
 
 
 def _acked(evidence: Evidence) -> Mapping[TopicPartition, int]:
-    """Return the time of each partition's last ack; an ack without a time is as late as any."""
-    return evidence.once("last acks", lambda: _last_acks(evidence))
+    """Return the time of each partition's last ack, without those of the probe."""
 
+    def read() -> dict[TopicPartition, int]:
+        last: dict[TopicPartition, int] = {}
+        for path in evidence.own_ledgers():
+            for partition, at in sends_of(evidence, path).last_acks.items():
+                last[partition] = max(at, last.get(partition, at))
+        return last
 
-def _last_acks(evidence: Evidence) -> dict[TopicPartition, int]:
-    last: dict[TopicPartition, int] = {}
-    for path in evidence.own_ledgers():
-        with pq.ParquetFile(path) as file:
-            for batch in file.iter_batches(
-                columns=["topic", "partition", "outcome", "resolved_at"]
-            ):
-                acked = batch.filter(pc.equal(batch["outcome"], str(Outcome.ACKED)))
-                times = pc.fill_null(acked["resolved_at"].cast("int64"), _NEVER)
-                _keep_last(last, acked["topic"], acked["partition"], times)
-    return last
-
-
-def _last_reads(evidence: Evidence) -> dict[str, dict[TopicPartition, int]]:
-    """Return the time of each group's last read of each partition, without closing records."""
-    ends = {
-        (row["topic"], row["partition"]): row["end_offset"]
-        for row in evidence.rows("partition_ends")
-    }
-    last: dict[str, dict[TopicPartition, int]] = {}
-    columns = ["group", "topic", "partition", "offset", "read_at"]
-    for batch in evidence.batches("reads", columns):
-        below = pa.array(
-            [
-                offset < ends.get((topic, partition), _NEVER)
-                for topic, partition, offset in zip(
-                    *(batch[name].to_pylist() for name in ("topic", "partition", "offset")),
-                    strict=True,
-                )
-            ],
-            pa.bool_(),
-        )
-        records = batch.filter(below)
-        for group in pc.unique(records["group"]).to_pylist():
-            of = records.filter(pc.equal(records["group"], group))
-            times = of["read_at"].cast("int64")
-            _keep_last(last.setdefault(group, {}), of["topic"], of["partition"], times)
-    return last
-
-
-def _keep_last(
-    last: dict[TopicPartition, int], topics: pa.Array, partitions: pa.Array, times: pa.Array
-) -> None:
-    table = pa.table({"topic": topics, "partition": partitions, "at": times})
-    for row in table.group_by(["topic", "partition"]).aggregate([("at", "max")]).to_pylist():
-        key = row["topic"], row["partition"]
-        last[key] = max(last.get(key, -1), row["at_max"])
+    return evidence.once("last acks", read)
 
 
 def _without_transaction(evidence: Evidence) -> Iterator[str]:
@@ -250,38 +207,14 @@ def _open_spans(evidence: Evidence) -> Iterator[tuple[int, int]]:
     A transaction begins with its first send.
     """
     for path in evidence.transactional_ledgers():
-        rows = _transactions(evidence, path.stem)
+        rows = transactions(evidence, path.stem).select(_OF_TRANSACTION).to_pylist()
         following = rows[-1]["end_sequence"] if rows else 0
-        sent_at = _sent_at(path, [*(row["first_sequence"] for row in rows), following])
+        sends = sends_of(evidence, path)
         # A killed producer has no time of its last sends: then since the transaction before.
         ended_at = 0
         for row in rows:
-            begun_at = sent_at.get(row["first_sequence"], ended_at)
-            ended_at = _NEVER if row["ended_at"] is None else micros(row["ended_at"])
+            begun_at = sends.sent_at.get(row["first_sequence"], ended_at)
+            ended_at = NEVER if row["ended_at"] is None else micros(row["ended_at"])
             yield begun_at, ended_at
-        if following < row_count(path):
-            yield sent_at.get(following, ended_at), _NEVER
-
-
-def _sent_at(ledger: Path, sequences: Sequence[int]) -> dict[int, int]:
-    """Return the known times of these sends, microseconds."""
-    times: dict[int, int] = {}
-    with pq.ParquetFile(ledger) as file:
-        for batch in file.iter_batches(columns=["sequence", "sent_at"]):
-            wanted = batch.filter(pc.is_in(batch["sequence"], pa.array(sequences, pa.int64())))
-            pairs = zip(
-                wanted["sequence"].to_pylist(),
-                wanted["sent_at"].cast("int64").to_pylist(),
-                strict=True,
-            )
-            times |= {sequence: at for sequence, at in pairs if at is not None}
-    return times
-
-
-def _transactions(evidence: Evidence, producer: str) -> list[dict[str, Any]]:
-    path = evidence.file("transactions", producer)
-    if not path.is_file():
-        return []
-    columns = ["transaction", "first_sequence", "end_sequence", "ended_at"]
-    rows: list[dict[str, Any]] = pq.read_table(path, columns=columns).to_pylist()
-    return sorted(rows, key=lambda row: row["transaction"])
+        if following < sends.rows:
+            yield sends.sent_at.get(following, ended_at), NEVER

@@ -16,6 +16,7 @@ from ackproof.judgement.evidence import Evidence, by_partition, moment_of
 from ackproof.judgement.overview.losses import histories, losses_of, read_lost
 from ackproof.judgement.overview.safer import safer
 from ackproof.judgement.overview.timelines import Ask, timelines
+from ackproof.judgement.sends import readable_sends
 from ackproof.prediction.predict import predict
 from ackproof.runs import directory as runs
 from ackproof.runs.overview import (
@@ -30,7 +31,6 @@ from ackproof.runs.overview import (
 from ackproof.runs.verdict import FaultReport, Verdict
 from ackproof.scenario.model import Scenario
 from ackproof_model import Diagram
-from ackproof_spark.by_time import EXTENT
 from ackproof_spark.tables import LOCATION, OPTIONAL
 
 if TYPE_CHECKING:
@@ -79,10 +79,9 @@ def _locally(evidence: Evidence) -> Ask:
 def _collect(evidence: Evidence, verdict: Verdict | None, ask: Ask) -> Overview:
     windows = _windows(evidence, verdict)
     evidence.note_absence("ledger")
-    extent = ask(EXTENT)
-    producers = [] if extent is None else extent.to_pylist()
-    first = min((row["first"] for row in producers if row["first"] is not None), default=None)
-    last = max((row["last"] for row in producers if row["last"] is not None), default=None)
+    producers = readable_sends(evidence)
+    first = min((each.first_at for each in producers if each.first_at is not None), default=None)
+    last = max((each.last_at for each in producers if each.last_at is not None), default=None)
     moments = [
         moment
         for window in windows
@@ -105,7 +104,7 @@ def _collect(evidence: Evidence, verdict: Verdict | None, ask: Ask) -> Overview:
     lost = read_lost(evidence)
     losses = None
     if lost is not None:
-        last_sequence = {row["producer"]: row["last_sequence"] for row in producers}
+        last_sequence = {each.producer: each.last_sequence for each in producers}
         losses = losses_of(evidence, lost, last_sequence=last_sequence)
     lossy = {(lane.topic, lane.partition) for lane in losses.lanes} if losses else set()
     lanes = [] if evidence.note_absence("partition_states") else _lanes(states, origin, end, lossy)
@@ -122,7 +121,7 @@ def _collect(evidence: Evidence, verdict: Verdict | None, ask: Ask) -> Overview:
             ask,
             origin=first,
             seconds=max(end, 0.1),
-            sends=sum(row["rows"] for row in producers),
+            sends=sum(each.rows for each in producers),
             lost_at=np.zeros(0, dtype=np.int64) if lost is None else lost.times,
         )
         if first is not None

@@ -211,7 +211,7 @@ def test_a_damaged_or_missing_table_has_no_histories(explained, copied):
 def test_missing_tables_of_an_interrupted_run_are_reported(interrupted):
     overview = overview_of(interrupted)
     missing = "\n".join(overview.missing)
-    for name in ("anomalies", "final_log", "partition_ends", "part-1.parquet"):
+    for name in ("anomalies", "final_log", "partition_ends", "producer-1.parquet"):
         assert name in missing
     assert "fault_windows" not in missing
     assert overview.losses is None
@@ -246,10 +246,8 @@ def test_a_table_with_other_columns_is_reported(acks_1, copied):
 def test_spark_groups_as_arrow_does_and_the_judge_stores_the_overview(spark, with_clients, copied):
     directory = copied(with_clients)
     cells = by_time.Cells(origin=synthetic.micros(0), width=100_000)
-    for grouping in (
-        by_time.EXTENT,
-        *(cells.sends(), cells.acked_ends(), cells.read_ends(), cells.transactions()),
-    ):
+    groupings = cells.sends(), cells.acked_ends(), cells.read_ends(), cells.transactions()
+    for grouping in groupings:
         batches = Evidence(run_dir=directory).batches(grouping.table, grouping.columns)
         ours, theirs = grouping.answer(batches), grouping.answer_in_spark(spark, directory)
         keys = [(key, "ascending") for key in grouping.keys]

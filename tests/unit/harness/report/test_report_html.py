@@ -231,7 +231,7 @@ def test_runs_that_agree_have_no_notice(comparison):
 def test_the_page_lists_missing_files_of_an_interrupted_run(everything):
     assert "acks=1, killed is incomplete" in everything.text
     assert "verdict.json: missing" in everything.text
-    assert "ledger/part-1.parquet: cannot be read" in everything.text
+    assert "ledger/producer-1.parquet: cannot be read" in everything.text
     assert "The run was not analysed, so losses are unknown." in everything.text
     assert "never healed" in everything.text
     assert "broker 1 did not come back" in everything.text
