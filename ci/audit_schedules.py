@@ -17,7 +17,7 @@ from typing import Any, Self
 
 from ackproof.audit.risks import found_sets, question_of
 from ackproof.audit.setups import Setup, setups
-from ackproof.own_config.configuration import Client, Given, OwnConfig, Topic
+from ackproof.own_config.configuration import Client, FileLine, Given, OwnConfig, Topic
 from ackproof_model.adversary.successors import lost
 from ackproof_model.bounds.losing import Question
 from ackproof_model.bounds.losing import stored as stored_minima
@@ -121,7 +121,7 @@ def _setup(drawn: Drawn) -> Setup:
 
 
 def _given(value: object) -> Given:
-    return Given(str(value), "drawn")
+    return Given(str(value), FileLine("drawn", 1))
 
 
 def draw(seed: int, number: int) -> Drawn:

@@ -13,19 +13,20 @@ from ackproof.audit.answer import (
     Risk,
     Runs,
 )
-from ackproof.own_config.configuration import FileRead, FileRefused, Given
+from ackproof.own_config.configuration import JAVA_CLIENT, Default, FileRead, FileRefused, Given
+from support.origins import at
 
 LAG, CRASH, POWER = Failure.LAG, Failure.CRASH, Failure.POWER_LOSS
 
 MINIMUM = Decision(
     setting="min.insync.replicas",
     value="1",
-    source="docker-compose.yml:18",
+    source=at("docker-compose.yml:18"),
     change="2",
     cost="while two of three replicas are away, writes with acks=all are refused",
 )
 VERSION = Decision(
-    setting="kafka.version", value="3.9.1", source="docker-compose.yml:4", change="4.1.0"
+    setting="kafka.version", value="3.9.1", source=at("docker-compose.yml:4"), change="4.1.0"
 )
 
 
@@ -80,10 +81,10 @@ def orders(**changes: object) -> Answer:
         "topic": "orders",
         "producer": "app/application.yml",
         "settings": {
-            "replication.factor": Given("3", "docker-compose.yml:17"),
-            "min.insync.replicas": Given("1", "docker-compose.yml:18"),
-            "acks": Given("all", "app/application.yml:9"),
-            "enable.idempotence": Given("true", "default of the Java client 3.9.1"),
+            "replication.factor": Given("3", at("docker-compose.yml:17")),
+            "min.insync.replicas": Given("1", at("docker-compose.yml:18")),
+            "acks": Given("all", at("app/application.yml:9")),
+            "enable.idempotence": Given("true", Default(JAVA_CLIENT, "3.9.1")),
         },
         "unstated": (),
         "risks": (risk(), disk, whole, reprocessed, stops(3)),
@@ -119,8 +120,8 @@ def audit(*answers: Answer, **changes: object) -> Audit:
             FileRead(file="app/application.yml", shape="Spring"),
         ),
         "refused": (FileRefused(file="values.yaml", reason="a Helm template: render it first"),),
-        "version": Given("3.9.1", "docker-compose.yml:4"),
-        "mode": Given("kraft", "docker-compose.yml:11"),
+        "version": Given("3.9.1", at("docker-compose.yml:4")),
+        "mode": Given("kraft", at("docker-compose.yml:11")),
         "answers": answers or (orders(),),
         "not_looked_at": ("what your code does with a failed send",),
     }

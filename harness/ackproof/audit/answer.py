@@ -11,11 +11,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import chain
 
-from ackproof.own_config.configuration import FileRead, FileRefused, Given
+from ackproof.own_config.configuration import FileRead, FileRefused, Given, Origin
 
 SCHEMA = "ackproof.audit/1"
-#: The source of a value that nobody states.
-NOT_STATED = "not stated"
 
 
 class Effect(StrEnum):
@@ -66,13 +64,13 @@ class Failure(StrEnum):
 class Decision:
     """A change of one setting that removes a risk.
 
-    source: where the present value stands, `FILE:LINE` or a default. change: the new value.
+    source: where the present value comes from. change: the new value.
     cost: the price of the change, in words; '' if it has none.
     """
 
     setting: str
     value: str
-    source: str
+    source: Origin
     change: str
     cost: str = ""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -43,7 +42,15 @@ from ackproof.audit.setups import (
 )
 from ackproof.audit.words import covers
 from ackproof.kafka_versions import other_rules
-from ackproof.own_config.configuration import Given, OwnConfig, Topic
+from ackproof.own_config.configuration import (
+    KAFKA,
+    Default,
+    Given,
+    Origin,
+    OwnConfig,
+    Topic,
+    kafka_default,
+)
 from ackproof.scope import beyond
 
 _NOT_LOOKED_AT = (
@@ -139,15 +146,15 @@ def _values(own: OwnConfig, topic: Topic) -> object:
     return replicas, tuple(sorted(settings.items())), producers
 
 
-def _renamed(first: Topic, other: Topic) -> dict[str, str]:
+def _renamed(first: Topic, other: Topic) -> dict[Origin, Origin]:
     """Return the sources of the second topic by those of the first."""
     pairs = [(first.replication_factor, other.replication_factor)]
     pairs += [(given, other.settings[key]) for key, given in first.settings.items()]
     return {one.source: two.source for one, two in pairs if one and two}
 
 
-def _of_topic(answer: Answer, name: str, sources: Mapping[str, str]) -> Answer:
-    def renamed(source: str) -> str:
+def _of_topic(answer: Answer, name: str, sources: Mapping[Origin, Origin]) -> Answer:
+    def renamed(source: Origin) -> Origin:
         return sources.get(source, source)
 
     settings = {
@@ -157,7 +164,7 @@ def _of_topic(answer: Answer, name: str, sources: Mapping[str, str]) -> Answer:
     return replace(answer, topic=name, settings=settings, risks=risks)
 
 
-def _with_sources(risk: Risk, renamed: Callable[[str], str]) -> Risk:
+def _with_sources(risk: Risk, renamed: Callable[[Origin], Origin]) -> Risk:
     changes = tuple(replace(one, source=renamed(one.source)) for one in risk.decided_by)
     return replace(risk, decided_by=changes) if changes else risk
 
@@ -217,11 +224,10 @@ def _stated(group: Sequence[Setup]) -> dict[str, Given]:
     }
 
 
-def _source(source: str, setup: Setup) -> str:
+def _source(source: Origin, setup: Setup) -> Origin:
     """Return a source without a version of Kafka that nobody states."""
-    if setup.own.kafka is None and re.fullmatch(r"default of Kafka [\d.]+", source):
-        return "default of Kafka"
-    return source
+    of_kafka = isinstance(source, Default) and source.of == KAFKA
+    return kafka_default() if setup.own.kafka is None and of_kafka else source
 
 
 def _alternatives(group: Sequence[Setup]) -> Iterator[Alternative]:

@@ -25,7 +25,7 @@ from ackproof.audit.risk import antichain, decision, risk, worded
 from ackproof.audit.risks import question_of
 from ackproof.audit.setups import Setup
 from ackproof.audit.words import covers, spelled
-from ackproof.own_config.configuration import Given
+from ackproof.own_config.configuration import Default, Given
 from ackproof_model.bounds.answer import never_acked
 from ackproof_model.bounds.losing import Question
 from ackproof_model.configuration import Configuration
@@ -277,7 +277,7 @@ def _of_transactions(setup: Setup) -> Iterator[Risk]:
     if producer is None or "transactional.id" not in producer.settings:
         return
     replicas, least = of_broker(setup, _TRANSACTIONS), of_broker(setup, _TRANSACTIONS_MIN)
-    unknown = not setup.own.defaults_hold and replicas.source.startswith("default of")
+    unknown = not setup.own.defaults_hold and isinstance(replicas.source, Default)
     if unknown or not (replicas.value.isdecimal() and least.value.isdecimal()):
         return
     of_log = replace(

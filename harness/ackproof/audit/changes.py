@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 
-from ackproof.audit.answer import NOT_STATED, Decision, Failures
+from ackproof.audit.answer import Decision, Failures
 from ackproof.audit.producers import ACKS
 from ackproof.audit.risk import decision
 from ackproof.audit.risks import exposed, found_sets, question_of
 from ackproof.audit.setups import ELR, KAFKA, MINIMUM, MODE, REPLICAS, UNCLEAN, Setup
 from ackproof.audit.words import spelled
 from ackproof.kafka_versions import FEATURES_SINCE, numbers
-from ackproof.own_config.configuration import Given
+from ackproof.own_config.configuration import Given, NoFile, kafka_default
 from ackproof_model.bounds.answer import never_acked
 from ackproof_model.bounds.failure_sets import Exposed, failure_sets
 
@@ -23,7 +23,6 @@ _WITH_ELR, _NEWEST = "4.1 or later", "4.3.1"
 _FLUSH = "log.flush.interval.messages"
 _RACK = "broker.rack"
 _USUAL_REPLICAS = 3
-_CHANGED = "changed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,7 +148,7 @@ def _with(setup: Setup, *, values: dict[str, str], **fields: object) -> Setup:
     replicas = fields.get("replication_factor", partition.replication_factor)
     if brokers is not None and isinstance(replicas, int) and brokers < replicas:
         fields["brokers"] = None
-    given = {key: Given(value, _CHANGED) for key, value in values.items()}
+    given = {key: Given(value, NoFile.CHANGED) for key, value in values.items()}
     return replace(
         setup,
         partition=replace(partition, **fields),  # type: ignore[arg-type]
@@ -195,7 +194,7 @@ def _decision(setup: Setup, change: Change, other: Change | None = None) -> Deci
     together = f"only together with {other.setting}={other.value}" if other else ""
     return decision(
         change.setting,
-        replace(given, source=given.source or NOT_STATED),
+        replace(given, source=NoFile.UNSTATED) if given.source is NoFile.ASSUMED else given,
         change.value,
         "; ".join(filter(None, (change.cost, together))),
         of=setup.producer if change.setting == ACKS else None,
@@ -206,15 +205,15 @@ def _present(setup: Setup, setting: str) -> Given:
     """Return the value of a setting that no file states."""
     version = setup.own.kafka
     if setting == KAFKA:
-        return version or Given(setup.when.get(KAFKA, ""), "")
+        return version or Given(setup.when.get(KAFKA, ""), NoFile.ASSUMED)
     if setting == _RACK:
-        sources = sorted(given.source for given in setup.own.racks.values())
-        return Given(f"{spelled(setup.racks)} racks", sources[0] if sources else "")
+        sources = sorted((given.source for given in setup.own.racks.values()), key=str)
+        return Given(f"{spelled(setup.racks)} racks", sources[0] if sources else NoFile.ASSUMED)
     if setting in setup.when:
-        return Given(setup.when[setting], "")
-    default = f"default of Kafka {setup.partition.kafka_version}"
+        return Given(setup.when[setting], NoFile.ASSUMED)
+    default = kafka_default(setup.partition.kafka_version)
     values = {_FLUSH: "9223372036854775807", ELR: "0"}
-    return Given(values.get(setting, ""), default if setting in values else "")
+    return Given(values.get(setting, ""), default if setting in values else NoFile.ASSUMED)
 
 
 def best(setups: Sequence[Setup], *, most: int = 3) -> Iterator[tuple[Decision, tuple[Setup, ...]]]:

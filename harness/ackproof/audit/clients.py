@@ -10,7 +10,7 @@ from ackproof.audit.risk import decision, worded
 from ackproof.audit.setups import Setup
 from ackproof.kafka_versions import FEATURES_SINCE, numbers
 from ackproof.own_config.clients import EXACTLY_ONCE
-from ackproof.own_config.configuration import Client, Given
+from ackproof.own_config.configuration import Client, Default, Given
 from ackproof_model import Likelihood
 from ackproof_model.bounds.answer import resent
 from ackproof_model.configuration import Configuration
@@ -92,14 +92,14 @@ def _exactly_once(producer: Client) -> Iterator[Decision]:
     That of the status topic never does; it does not retry.
     """
     retries = producer.settings.get(_RETRIES)
-    if _of_connect_itself(producer) and retries and retries.source == f"default of {_CONNECT}":
+    if _of_connect_itself(producer) and retries and retries.source == Default(_CONNECT):
         return
     mirror = producer.framework != _CONNECT
     cost = (
         f"{'MirrorMaker 2 of 3.5' if mirror else 'Connect 3.3'} or later; first preparing, then "
         "enabled; consumers with isolation.level=read_committed"
     )
-    given = producer.exactly_once or Given("disabled", f"default of {_CONNECT}")
+    given = producer.exactly_once or Given("disabled", Default(_CONNECT))
     yield decision(EXACTLY_ONCE, given, "enabled", cost)
 
 
@@ -183,7 +183,7 @@ def _of_crashes(setup: Setup) -> Iterator[Risk]:
                 )
             ],
         )
-    for given, consumer in sorted(levels.items(), key=lambda one: one[0].source):
+    for given, consumer in sorted(levels.items(), key=lambda one: str(one[0].source)):
         if given.value != _COMMITTED:
             yield worded(
                 setup,

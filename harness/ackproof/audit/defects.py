@@ -11,7 +11,7 @@ from ackproof.audit.effective import of_topic
 from ackproof.audit.risk import decision, risk, worded
 from ackproof.audit.setups import UNCLEAN, Setup
 from ackproof.audit.words import covers
-from ackproof.own_config.configuration import Given
+from ackproof.own_config.configuration import Given, NoFile
 from ackproof.scenario.librdkafka import DEFECTS
 
 #: With slow fetches, each of these ends a leader epoch.
@@ -60,7 +60,7 @@ def _by_unclean_election(setup: Setup) -> Iterator[Risk]:
 
 
 def _stale_fetch(setup: Setup, failures: Failures) -> Risk:
-    given = setup.own.kafka or Given(setup.partition.kafka_version, "not stated")
+    given = setup.own.kafka or Given(setup.partition.kafka_version, NoFile.UNSTATED)
     upgrade = decision("kafka.version", given, _FIXED, "an upgrade")
     return worded(setup, Effect.LOST, failures, "stale-fetch", decided_by=[upgrade])
 

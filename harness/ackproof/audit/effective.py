@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ackproof.audit.setups import MINIMUM, REPLICAS, UNCLEAN, Setup
-from ackproof.own_config.configuration import Client, Given, Settings
+from ackproof.own_config.configuration import (
+    Client,
+    Default,
+    Given,
+    NoFile,
+    Settings,
+    kafka_default,
+)
 from ackproof.scenario.librdkafka import ALIASES
 from ackproof_model.configuration import Profile
 from ackproof_model.removal import DAY_S, SYNONYMS
-
-NOT_STATED = "not stated"
 
 #: Defaults of brokers and topics that no version of the model changes.
 _BROKER_DEFAULTS: Mapping[str, str] = {
@@ -52,11 +57,11 @@ def of_broker(setup: Setup, key: str) -> Given:
     if (given := setup.own.broker.get(key)) and given.value:
         return given
     if key in setup.when:
-        return Given(setup.when[key], NOT_STATED)
+        return Given(setup.when[key], NoFile.UNSTATED)
     version = setup.partition.kafka_version
     unclean = str(Profile.of(version).unclean_by_default).lower()
     default = {**_BROKER_DEFAULTS, UNCLEAN: unclean}.get(key, "")
-    return Given(default, f"default of Kafka {version}")
+    return Given(default, kafka_default(version))
 
 
 OFFSETS = "offsets.topic.replication.factor"
@@ -65,10 +70,10 @@ OFFSETS = "offsets.topic.replication.factor"
 def offsets_replicas(setup: Setup) -> list[tuple[Given, dict[str, str]]]:
     """Return the replicas of the offsets topic, with what is assumed if no file states it."""
     given = of_broker(setup, OFFSETS)
-    if setup.own.defaults_hold or not given.source.startswith("default of"):
+    if setup.own.defaults_hold or not isinstance(given.source, Default):
         return [(given, {})]
-    few, usual = ((Given(one, NOT_STATED), {OFFSETS: one}) for one in ("1", given.value))
-    small = setup.own.brokers is not None and setup.own.brokers.value in "12"
+    few, usual = ((Given(one, NoFile.UNSTATED), {OFFSETS: one}) for one in ("1", given.value))
+    small = setup.own.brokers is not None and int(setup.own.brokers.value) <= 2
     return [few] if MINIMUM not in setup.when or small else [few, usual]
 
 
@@ -99,16 +104,16 @@ def of_topic(setup: Setup, key: str) -> Given:
 
 
 def replication_factor(setup: Setup) -> Given:
-    """Return the topic's replication factor; `NOT_STATED` if it is assumed."""
+    """Return the topic's replication factor; of no file if it is assumed."""
     given = setup.settings.get(REPLICAS)
-    return given or Given(str(setup.partition.replication_factor), NOT_STATED)
+    return given or Given(str(setup.partition.replication_factor), NoFile.UNSTATED)
 
 
 def of_producer(setup: Setup, key: str, value: object) -> Given:
     """Return a setting of the producer; `value` is that in force, if no file states it."""
     settings = {} if setup.producer is None else setup.producer.settings
     given = setup.settings.get(key) or stated(settings, key)
-    return given or Given(str(value), setup.producer.default if setup.producer else NOT_STATED)
+    return given or Given(str(value), setup.producer.default if setup.producer else NoFile.UNSTATED)
 
 
 def of_consumer(setup: Setup, consumer: Client, key: str) -> Given:
@@ -116,7 +121,7 @@ def of_consumer(setup: Setup, consumer: Client, key: str) -> Given:
     if given := stated(consumer.settings, key):
         return given
     if key == "enable.auto.commit" and commits_itself(consumer):
-        return Given("false", f"default of {consumer.framework}")
+        return Given("false", Default(consumer.framework))
     value = _CONSUMER_DEFAULTS[consumer.library].get(key, "")
     return Given(value, consumer.default)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ackproof.audit import merging
 from ackproof.audit.answer import Answer, Audit, Effect, Finding, Risk
 from ackproof.audit.words import EFFECTS, condition, phrase_of
+from ackproof.own_config.configuration import FileLine
 
 
 def findings(audit: Audit) -> list[Finding]:
@@ -60,7 +61,6 @@ def _place(answer: Answer, risk: Risk, fallback: str) -> tuple[str, int]:
     sources = [one.source for one in risk.decided_by]
     sources += [given.source for given in answer.settings.values()]
     for source in sources:
-        file, _, line = source.rpartition(":")
-        if file and line.isdecimal():
-            return file, int(line)
+        if isinstance(source, FileLine):
+            return source.file, source.line
     return answer.producer or answer.consumer or fallback, 1

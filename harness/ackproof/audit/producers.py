@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ackproof.own_config.configuration import Client, Given
+from ackproof.own_config.configuration import Client, Given, NoFile, Origin
 from ackproof.scenario.client import JavaProducerSettings
 from ackproof.scenario.librdkafka import ALIASES, AcksValue, parse_acks, require_legal
 from ackproof_model.configuration import Profile
@@ -55,7 +55,10 @@ def producers(producer: Client | None, kafka: str) -> Iterator[ProducerSettings]
                 retries=_UNLIMITED,
                 max_in_flight=5,
                 delivery_timeout_ms=120_000,
-                settings={ACKS: Given(acks, ""), IDEMPOTENCE: Given(str(idempotence).lower(), "")},
+                settings={
+                    ACKS: Given(acks, NoFile.ASSUMED),
+                    IDEMPOTENCE: Given(str(idempotence).lower(), NoFile.ASSUMED),
+                },
                 when={ACKS: acks, IDEMPOTENCE: str(idempotence).lower()},
             )
     elif not producer.library:
@@ -63,7 +66,7 @@ def producers(producer: Client | None, kafka: str) -> Iterator[ProducerSettings]
             yield from _assuming(replace(producer, library=library), kafka, {LIBRARY: library})
     elif name := next((key for key, given in producer.settings.items() if not given.value), ""):
         for acks in ("0", "1", "all"):
-            settings = {**producer.settings, name: Given(acks, "")}
+            settings = {**producer.settings, name: Given(acks, NoFile.ASSUMED)}
             yield from _assuming(replace(producer, settings=settings), kafka, {ACKS: acks})
     elif producer.library == "librdkafka":
         yield _librdkafka(producer)
@@ -122,7 +125,7 @@ def _java(producer: Client, release: str, when: Mapping[str, str]) -> ProducerSe
     acks, idempotence, retries, in_flight = effective
     return _in_force(
         producer.settings,
-        f"{producer.default} {when.get(CLIENT, '')}".rstrip(),
+        replace(producer.default, version=when[CLIENT]) if CLIENT in when else producer.default,
         acks=acks,
         idempotence=idempotence,
         retries=max(retries, 0),
@@ -134,7 +137,7 @@ def _java(producer: Client, release: str, when: Mapping[str, str]) -> ProducerSe
 
 
 def _in_force(
-    stated: Mapping[str, Given], default: str, *, refusal: str, **effective: Any
+    stated: Mapping[str, Given], default: Origin, *, refusal: str, **effective: Any
 ) -> ProducerSettings:
     """Return the effective settings, those that are not stated with the source `default`."""
     acks, idempotence = effective["acks"], effective["idempotence"]

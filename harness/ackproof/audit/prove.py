@@ -16,7 +16,7 @@ from ackproof.audit.answer import Answer, Audit, Effect, Failure, Failures, Proo
 from ackproof.audit.risks import lost
 from ackproof.audit.setups import Setup, setups
 from ackproof.errors import DiskError, ScenarioError
-from ackproof.own_config.configuration import Client, Given, OwnConfig
+from ackproof.own_config.configuration import Client, Given, NoFile, OwnConfig
 from ackproof.own_config.overlay import render
 from ackproof.planning.compiler import write_all
 from ackproof.planning.search import search
@@ -152,7 +152,7 @@ def _stated(setup: Setup) -> OwnConfig:
     partition = setup.partition
 
     def given(value: object) -> Given:
-        return Given(str(value).lower(), "the audit")
+        return Given(str(value).lower(), NoFile.CHOSEN)
 
     topic = replace(
         setup.topic,

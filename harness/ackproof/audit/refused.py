@@ -9,7 +9,7 @@ from ackproof.audit.effective import of_producer, replication_factor, stated
 from ackproof.audit.risk import decision, risk
 from ackproof.audit.setups import REPLICAS, Setup
 from ackproof.kafka_versions import numbers
-from ackproof.own_config.configuration import Client, Given
+from ackproof.own_config.configuration import Client, Given, NoFile
 from ackproof.scenario.librdkafka import parse_acks, require_legal
 
 _ACKS = "acks"
@@ -70,7 +70,7 @@ def _of_topic(setup: Setup) -> Iterator[_Refusal]:
 
 def _of_producer(setup: Setup, producer: Client) -> Iterator[_Refusal]:
     settings = producer.settings
-    acks = stated(settings, _ACKS) or Given("all", "")
+    acks = stated(settings, _ACKS) or Given("all", NoFile.ASSUMED)
     try:
         value = parse_acks(acks.value.strip().lower())
     except ValueError as error:
@@ -109,7 +109,7 @@ def _conflicts(setup: Setup, producer: Client, *, acks: str) -> Iterator[_Refusa
         try:
             require_legal(idempotence=True, **legal)  # type: ignore[arg-type]
         except ValueError:
-            given = stated(producer.settings, name) or Given(str(values[field]), "")
+            given = stated(producer.settings, name) or Given(str(values[field]), NoFile.ASSUMED)
             yield (
                 f"{who(producer)} refuses {name}={given.value} with {why}",
                 decision(name, given, wanted[field], of=producer),

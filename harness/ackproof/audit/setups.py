@@ -14,7 +14,15 @@ from itertools import product
 from ackproof.audit.producers import ProducerSettings, producers, whole
 from ackproof.errors import ScenarioError
 from ackproof.kafka_versions import numbers
-from ackproof.own_config.configuration import Client, Given, OwnConfig, Settings, Topic
+from ackproof.own_config.configuration import (
+    Client,
+    Given,
+    NoFile,
+    OwnConfig,
+    Settings,
+    Topic,
+    kafka_default,
+)
 from ackproof.scenario.kafka_keys import ignored
 from ackproof_model.configuration import OLDEST, Configuration, Profile
 
@@ -165,7 +173,9 @@ def _of(
                     **writes.when,
                     **racks[2],
                 },
-                settings={key: one for key, one in stated.items() if one.source},
+                settings={
+                    key: one for key, one in stated.items() if one.source is not NoFile.ASSUMED
+                },
                 zookeeper=zookeeper,
                 controllers=whole(own.controllers, 0),
                 combined=whole(own.combined, 0) > 0,
@@ -253,7 +263,7 @@ def _effective(
 
 
 _Assumed = tuple[int, Given, Mapping[str, str]]
-"""A number, its origin (without a source if it is assumed), and `Setup.when`."""
+"""A number, its origin, and `Setup.when`."""
 
 
 def _replicas(own: OwnConfig, topic: Topic) -> Iterator[_Assumed]:
@@ -270,7 +280,7 @@ def _replicas(own: OwnConfig, topic: Topic) -> Iterator[_Assumed]:
         return
     for number in _USUAL_REPLICAS:
         if number <= most:
-            yield number, Given(str(number), ""), {REPLICAS: str(number)}
+            yield number, Given(str(number), NoFile.ASSUMED), {REPLICAS: str(number)}
 
 
 def _racks(own: OwnConfig) -> Sequence[_Assumed]:
@@ -281,7 +291,7 @@ def _racks(own: OwnConfig) -> Sequence[_Assumed]:
     values = {given.value: given for given in own.racks.values()}
     if label := next((given for value, given in values.items() if "/" in value), None):
         return [(number, label, {RACKS: str(number)}) for number in (2, 3)]
-    return [(len(values), Given(str(len(values)), ""), {})]
+    return [(len(values), Given(str(len(values)), NoFile.ASSUMED), {})]
 
 
 def _minima(own: OwnConfig, topic: Topic, kafka: str, replicas: int) -> Iterator[_Assumed]:
@@ -290,7 +300,7 @@ def _minima(own: OwnConfig, topic: Topic, kafka: str, replicas: int) -> Iterator
     With eligible leader replicas (KIP-966) a cluster takes its value from its controllers' files.
     So a file of a node that is a broker only does not decide, unless a running broker answered.
     """
-    default = Given("1", f"default of Kafka {kafka}")
+    default = Given("1", kafka_default(kafka))
     elr = Profile.of(kafka).elr and not own.in_force and MINIMUM not in topic.settings
     brokers_only = elr and _brokers_only(own)
     given = _effective(own, topic, MINIMUM, default, of_controllers=brokers_only)
@@ -298,12 +308,12 @@ def _minima(own: OwnConfig, topic: Topic, kafka: str, replicas: int) -> Iterator
     if not number:
         for one in _USUAL_MINIMA:
             if one <= replicas:
-                yield one, Given(str(one), ""), {MINIMUM: str(one)}
+                yield one, Given(str(one), NoFile.ASSUMED), {MINIMUM: str(one)}
     elif number == 1 or own.controller or MINIMUM in own.dynamic or not brokers_only:
         yield number, given or default, {}
     else:
         for one in (1, number):
-            stated = given if given and one == number else Given("1", "")
+            stated = given if given and one == number else Given("1", NoFile.ASSUMED)
             yield one, stated, {MINIMUM: str(one)}
 
 
@@ -313,7 +323,7 @@ def _unclean(own: OwnConfig, topic: Topic, kafka: str, *, zookeeper: bool) -> It
     With KRaft the value counts that the controllers have (`ConfigurationControlManager`): without
     their file, that of nodes which are brokers only does not decide, even if they run.
     """
-    default = Given(str(Profile.of(kafka).unclean_by_default).lower(), f"default of Kafka {kafka}")
+    default = Given(str(Profile.of(kafka).unclean_by_default).lower(), kafka_default(kafka))
     kraft = not zookeeper
     if kraft and _brokers_only(own) and not own.controller:
         given = topic.settings.get(UNCLEAN) or own.dynamic.get(UNCLEAN)
@@ -321,7 +331,7 @@ def _unclean(own: OwnConfig, topic: Topic, kafka: str, *, zookeeper: bool) -> It
         given = _effective(own, topic, UNCLEAN, default, of_controllers=kraft)
     if given is None or not given.value:
         for value in ("false", "true"):
-            yield value == "true", Given(value, ""), {UNCLEAN: value}
+            yield value == "true", Given(value, NoFile.ASSUMED), {UNCLEAN: value}
     else:
         value = given.value.lower()
         yield value == "true", Given(value, given.source), {}

@@ -6,7 +6,6 @@ the topic share one.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -20,6 +19,7 @@ from ackproof.audit.answer import (
 )
 from ackproof.audit.table import STOPS, Table, table
 from ackproof.audit.words import EFFECTS, condition, milder, phrase, spelled
+from ackproof.own_config.configuration import JAVA_CLIENT, KAFKA, LIBRDKAFKA, Default, Origin
 
 _CLIENT_SETTINGS = (
     "acks",
@@ -227,12 +227,11 @@ def _loses_always(answer: Answer) -> bool:
     )
 
 
-def _origin(source: str) -> str:
+def _origin(source: Origin) -> str:
     """Return the mark of a default; of other software than Kafka and its clients the name, too."""
-    if not source.startswith("default of "):
+    if not isinstance(source, Default):
         return ""
-    own = re.match(r"default of (Kafka( \d.*)?$|the Java client|librdkafka)", source)
-    return " (default)" if own else f" ({source})"
+    return " (default)" if source.of in (KAFKA, JAVA_CLIENT, LIBRDKAFKA) else f" ({source})"
 
 
 def _facts(answer: Answer) -> Iterator[str]:

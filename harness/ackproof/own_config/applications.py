@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import PurePath
 
 from ackproof.own_config.clients import client, clients, streams, under
-from ackproof.own_config.configuration import Client
+from ackproof.own_config.configuration import Client, Default
 from ackproof.own_config.names import is_client, is_known, is_producers
 from ackproof.own_config.parts import Part, RefusalError, Source, parse
 from ackproof.own_config.tree import Block, NotYamlError, Text, block, flat
@@ -258,7 +258,7 @@ def _stream(source: Source, pairs: Mapping[str, Text]) -> Part:
         framework="Spring Cloud Stream",
         shape="spring",
         defaults={"acks": "1"},
-        origin="default of Spring Cloud Stream",
+        origin=Default("Spring Cloud Stream"),
     )
 
 
@@ -301,7 +301,7 @@ def quarkus(source: Source, pairs: Mapping[str, Text]) -> Part:
         framework="Quarkus",
         shape="quarkus",
         defaults={"acks": "1"},
-        origin="default of SmallRye's Kafka connector",
+        origin=Default("SmallRye's Kafka connector"),
     )
 
 
@@ -357,6 +357,6 @@ def shipper(source: Source) -> Part | None:
                 shape="shipper",
                 framework=framework,
                 defaults={"acks": "1", "enable.idempotence": "false"},
-                origin=f"default of {framework}",
+                origin=Default(framework),
             )
     return None

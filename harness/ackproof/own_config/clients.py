@@ -6,7 +6,15 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from ackproof.own_config.configuration import Client, Given, Topic
+from ackproof.own_config.configuration import (
+    KAFKA_CONNECT,
+    Client,
+    Default,
+    Given,
+    NoFile,
+    Origin,
+    Topic,
+)
 from ackproof.own_config.names import is_consumers, is_librdkafka, is_producers
 from ackproof.own_config.parts import UNKNOWN, Part, RefusalError, Source
 from ackproof.own_config.tree import Text
@@ -53,7 +61,7 @@ def clients(
     framework: str = "",
     library: str = "java",
     defaults: Mapping[str, str] | None = None,
-    origin: str = "",
+    origin: Origin = NoFile.UNSTATED,
     prefixes: Mapping[tuple[str, str], str] | None = None,
     topics: Iterable[Topic] = (),
 ) -> Part:
@@ -148,7 +156,7 @@ def _support(source: Source, pairs: Mapping[str, Text]) -> Given | None:
     return min(stated.values(), key=lambda one: one.value.lower() == "enabled", default=None)
 
 
-_ORIGIN = "default of Kafka Connect"
+_ORIGIN = Default(KAFKA_CONNECT)
 _PREFIXES = {("producer", ""): "producer.", ("consumer", ""): "consumer."}
 #: The topics that Connect and MirrorMaker 2 create for themselves.
 _INTERNAL = re.compile(
@@ -178,7 +186,6 @@ def _internal(source: Source, pairs: Mapping[str, Text], of: str) -> dict[str, T
                 replication_factor=(
                     count(source, pairs, (stated,)) if stated in pairs else _REPLICAS
                 ),
-                source=source.name,
                 internal=True,
             )
     return topics
@@ -237,14 +244,13 @@ def streams(source: Source, pairs: Mapping[str, Text], shape: str = "Kafka Strea
         "auto.offset.reset": Text.at("earliest", guarantee.line),
         **({"isolation.level": Text.at("read_committed", guarantee.line)} if exactly_once else {}),
     }
-    origin = source.where(guarantee) if exactly_once else "default of Kafka Streams"
+    origin = source.where(guarantee) if exactly_once else Default("Kafka Streams")
     added = {"acks": "all", "enable.idempotence": "true"} if exactly_once else {}
     if exactly_once:
         added["transactional.id"] = str(pairs.get("application.id") or "of the application")
     topic = Topic(
         name="the internal topics of Kafka Streams",
         replication_factor=count(source, pairs, REPLICAS),
-        source=source.name,
         internal=True,
     )
     part = clients(
@@ -310,7 +316,7 @@ def mirror_maker(source: Source, pairs: Mapping[str, Text]) -> Part | None:
             prefixes.setdefault(of, key[: match.start("key")])
     found.setdefault(("producer", ""), {})
     replicas = count(source, pairs, ("replication.factor",))
-    topic = Topic(name="mirrored topics", replication_factor=replicas, source=source.name)
+    topic = Topic(name="mirrored topics", replication_factor=replicas)
     internal = _internal(source, pairs, "MirrorMaker 2")
     support = _support(source, pairs)
     exactly_once = support is not None and support.value.lower() == "enabled"

@@ -8,7 +8,15 @@ from dataclasses import replace
 from itertools import chain
 from pathlib import PurePath
 
-from ackproof.own_config.configuration import FileRead, FileRefused, Given, OwnConfig, Topic
+from ackproof.own_config.configuration import (
+    Default,
+    FileRead,
+    FileRefused,
+    Given,
+    Option,
+    OwnConfig,
+    Topic,
+)
 from ackproof.own_config.names import misspelt
 from ackproof.own_config.parts import Node, Part, Rank
 
@@ -182,7 +190,7 @@ def _version(parts: Sequence[tuple[str, Part]], kafka: str, notes: list[str]) ->
     if kafka:
         if different := [given for given in stated if given.value != kafka]:
             notes.append(f"--kafka {kafka} outranks {_all(different)}")
-        return Given(kafka, "--kafka")
+        return Given(kafka, Option("--kafka"))
     values = {given.value: given for given in reversed(stated)}
     if len(values) > 1:
         oldest = min(stated, key=lambda given: [*map(_number, given.value.split("."))])
@@ -349,7 +357,7 @@ def _illegal(own: OwnConfig) -> list[str]:
         f"{given.source}: {key}={given.value} is {problem}: Kafka refuses it"
         for settings in (own.broker, *(topic.settings for topic in own.topics))
         for key, given in settings.items()
-        if not given.source.startswith("default of")
+        if not isinstance(given.source, Default)
         if (problem := _problem(key, given.value.strip()))
     ]
 

@@ -42,7 +42,7 @@ def _altered(source: Source, options: str, line: int) -> Topic | None:
     if kind not in ("topics", "brokers"):
         return None
     topic = words.get("topic") or (words.get("entity-name", "") if kind == "topics" else "")
-    where = f"{source.name}:{line}"
+    where = source.at(line)
     added = re.search(r"--add-config[ =]+(?:\"([^\"]+)\"|'([^']+)'|([^\s\"']+))", options)
     applied = added if _NAME.fullmatch(topic) else None
     if applied is None or "delete-config" in words:
@@ -56,7 +56,6 @@ def _altered(source: Source, options: str, line: int) -> Topic | None:
     return Topic(
         name=topic,
         settings=source.settings({key: Text.at(one.strip(), line) for key, one in configs}),
-        source=where,
     )
 
 
@@ -68,11 +67,10 @@ def script(source: Source) -> Part | None:
     if "kafka-server-start" not in command:
         return Part(shape="commands", topics=made) if made else None
     version = re.search(r"\bkafka_2\.1[0-3]-(\d+\.\d+\.\d+)", command)
-    where = f"{source.name}:{_line(command, version.start())}" if version else ""
     settings = source.settings(overridden([command]))
     part = Part(
         shape="commands",
-        kafka=Given(version[1], where) if version else None,
+        kafka=Given(version[1], source.at(_line(command, version.start()))) if version else None,
         nodes=(Node(name=source.name, settings=settings),) if settings else (),
         topics=made,
         unread=tuple(started(source, [command])),
@@ -83,7 +81,7 @@ def script(source: Source) -> Part | None:
 def _created(source: Source, options: str, line: int) -> Topic | None:
     """Return the topic of one command; None if it does not name it."""
     words = _words(options)
-    where = f"{source.name}:{line}"
+    where = source.at(line)
     if not _NAME.fullmatch(words.get("topic", "")):
         return None
     configs = re.findall(r"--config[ =]+[\"']?([\w.]+)=([^\s\"']+)", options)
@@ -96,7 +94,6 @@ def _created(source: Source, options: str, line: int) -> Topic | None:
         partitions=counts.get("partitions"),
         replication_factor=counts.get("replication-factor"),
         settings=source.settings({key: Text.at(value, line) for key, value in configs}),
-        source=where,
     )
 
 
@@ -110,7 +107,7 @@ def _words(options: str) -> dict[str, str]:
 def started(source: Source, command: Sequence[Text]) -> list[Given]:
     """Return the properties files with which `kafka-server-start.sh FILE` starts brokers."""
     return [
-        Given(match[1], f"{source.name}:{_line(one, match.start())}")
+        Given(match[1], source.at(_line(one, match.start())))
         for one in command
         for match in _START.finditer(one)
     ]

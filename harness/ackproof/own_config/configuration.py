@@ -1,17 +1,95 @@
-"""The record that every reader of a user's files fills: brokers, topics, producers, consumers."""
+"""The record that every reader of a user's files fills: brokers, topics, producers, consumers.
+
+Each value knows where it comes from: its origin, whose text is what reports print.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
+
+#: Whose defaults these are, in `Default.of`.
+KAFKA, JAVA_CLIENT, LIBRDKAFKA = "Kafka", "the Java client", "librdkafka"
+KAFKA_CONNECT = "Kafka Connect"
+
+
+@dataclass(frozen=True, slots=True)
+class FileLine:
+    """A line of a file, counted from 1."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """An option of the command, such as `--kafka`."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A running cluster. what: `broker 3` or `topic orders`; '' for the cluster itself."""
+
+    bootstrap: str
+    what: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.what} at {self.bootstrap}" if self.what else self.bootstrap
+
+
+@dataclass(frozen=True, slots=True)
+class Default:
+    """A default that no file replaces. of: such as `Kafka`. version: '' if all have it."""
+
+    of: str
+    version: str = ""
+
+    @property
+    def product(self) -> str:
+        return f"{self.of} {self.version}".rstrip()
+
+    def __str__(self) -> str:
+        return f"default of {self.product}"
+
+
+def kafka_default(version: str = "") -> Default:
+    return Default(KAFKA, version)
+
+
+class NoFile(Enum):
+    """A value that no file states.
+
+    ASSUMED: one of those that an audit tries. CHANGED: an audit changed it to see what that
+    prevents. CHOSEN: an audit chose it for a scenario that shows a risk.
+    """
+
+    UNSTATED = "not stated"
+    ASSUMED = ""
+    CHANGED = "changed"
+    CHOSEN = "the audit"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+Origin = FileLine | Option | Running | Default | NoFile
 
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """The value of a setting, and its origin: `server.properties:4`, or a default of a version."""
+    """The value of a setting, and where it comes from."""
 
     value: str
-    source: str
+    source: Origin
 
 
 Settings = Mapping[str, Given]
@@ -45,7 +123,6 @@ class Topic:
     partitions: Given | None = None
     replication_factor: Given | None = None
     settings: Settings = field(default_factory=dict)
-    source: str = ""
     internal: bool = False
     in_force: bool = False
 
@@ -72,11 +149,11 @@ class Client:
     exactly_once: Given | None = None
 
     @property
-    def default(self) -> str:
+    def default(self) -> Default:
         """The source of the values that the library has by default, with a stated version."""
         if self.library == "librdkafka":
-            return "default of librdkafka"
-        return f"default of the Java client {self.version.value if self.version else ''}".rstrip()
+            return Default(LIBRDKAFKA)
+        return Default(JAVA_CLIENT, self.version.value if self.version else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -225,13 +225,13 @@ def _replicas(source: Source, service: Block, name: str) -> Given:
     stated = text(service, "deploy", "replicas") or text(service, "scale")
     if stated and stated.isdecimal():
         return source.given(stated)
-    return Given("1", f"{source.name}:{service.line}")
+    return Given("1", source.at(service.line))
 
 
 def _created(value: Text, source: Source) -> list[Topic]:
     """Return the topics of KAFKA_CREATE_TOPICS: `orders:3:2:compact,…` (partitions, replicas)."""
     topics = []
-    where = f"{source.name}:{value.line}"
+    where = source.at(value.line)
     for entry in filter(None, map(str.strip, re.split(r"[,\n]", value))):
         name, *rest = entry.split(":")
         counts = [Given(number, where) for number in rest[:2] if number.isdecimal()]
@@ -243,7 +243,6 @@ def _created(value: Text, source: Source) -> list[Topic]:
                     partitions=counts[0],
                     replication_factor=counts[1],
                     settings=policy,
-                    source=where,
                 )
             )
     return topics
@@ -314,7 +313,7 @@ def _resource(found: _Found, resource: object) -> None:
         if variables or (image and kind):
             count = found.source.given(replicas) if replicas and replicas.isdecimal() else None
             if count is None and kind in _COUNTED:
-                count = Given("1", f"{found.source.name}:{block(resource).line}")
+                count = Given("1", found.source.at(block(resource).line))
             found.container(name, image, variables, container, count=count)
         found.topics(topics(found.source, container))
 

@@ -27,14 +27,13 @@ def topics(source: Source) -> Part | None:
     partitions = [(number, match) for number, line in lines if (match := _PARTITION.match(line))]
     for number, line in lines:
         if match := _TOPIC.match(line):
-            where = f"{source.name}:{number}"
+            where = source.at(number)
             _, _, configs = _joined(source, number, match["rest"]).partition("Configs:")
             found[match["name"]] = Topic(
                 name=match["name"],
                 partitions=Given(match["partitions"], where),
                 replication_factor=Given(match["replicas"], where),
                 settings=source.settings(_listed(configs, number)),
-                source=where,
                 # Brokers that have topic ids answer which settings are no defaults.
                 in_force="TopicId:" in line,
             )
@@ -46,8 +45,8 @@ def topics(source: Source) -> Part | None:
             "(PartitionCount, ReplicationFactor, Configs) is missing"
         )
     below, since = _eligible(source, partitions)
-    with_id = next((one.source for one in found.values() if one.in_force), "")
-    since = since or (Given("2.8", with_id) if with_id else None)
+    with_id = next((number for number, line in lines if "TopicId:" in line), None)
+    since = since or (Given("2.8", source.at(with_id)) if with_id else None)
     return Part(
         shape="kafka-topics --describe", topics=tuple(found.values()), below=below, since=since
     )
@@ -71,7 +70,7 @@ def _eligible(
     """
     for number, match in partitions:
         if elr := re.search(r"\bElr:\s*(N/A)?", match["rest"]):
-            bound = Given("4.0", f"{source.name}:{number}")
+            bound = Given("4.0", source.at(number))
             return (bound, None) if elr[1] else (None, bound)
     return None, None
 
@@ -132,7 +131,7 @@ def configs(source: Source) -> Part | None:
         if pairs
     )
     topics = tuple(
-        Topic(name=entity.name, settings=source.settings(entity.pairs), source=source.name)
+        Topic(name=entity.name, settings=source.settings(entity.pairs))
         for entity in entities
         if entity.scope == "topic"
     )
@@ -212,9 +211,9 @@ def rpk(source: Source) -> Part | None:
         if len(words) == 1 and words[0].isupper():
             section = words[0]
         elif section == "SUMMARY" and len(words) == 2:
-            value = Given(words[1], f"{source.name}:{number}")
+            value = Given(words[1], source.at(number))
             if words[0] == "NAME":
-                found.append(Topic(name=words[1], source=value.source))
+                found.append(Topic(name=words[1]))
             elif found and words[0] == "PARTITIONS":
                 found[-1] = replace(found[-1], partitions=value)
             elif found and words[0] == "REPLICAS":
@@ -246,7 +245,7 @@ def client_log(source: Source) -> Part | None:
         else:
             inside = inside and not line.strip()
             if match := _APP_INFO.match(line):
-                versions.append(Given(match["version"], f"{source.name}:{number}"))
+                versions.append(Given(match["version"], source.at(number)))
     if not blocks:
         return None
     version = versions[0] if len({given.value for given in versions}) == 1 else None
@@ -254,7 +253,7 @@ def client_log(source: Source) -> Part | None:
     clients: dict[str, list[Client]] = {"Producer": [], "Consumer": []}
     nodes = []
     for kind, number, pairs in blocks:
-        settings, name = source.settings(pairs), f"{source.name}:{number}"
+        settings, name = source.settings(pairs), str(source.at(number))
         if kind == "Kafka":
             nodes.append(Node(name=name, settings=settings, rank=Rank.IN_FORCE))
             continue

@@ -58,7 +58,7 @@ def version(image: Text, source: Source) -> Given | None:
             "it is: state it with --kafka"
         )
         return None
-    return Given(kafka, f"{source.name}:{image.line}")
+    return Given(kafka, source.at(image.line))
 
 
 def is_kafka(image: str) -> bool:

@@ -165,7 +165,7 @@ def _chart(source: Source, chart: Block) -> Part | None:
     )
     stated = environment.version(image, source) if image else None
     zookeeper = text(chart, "zookeeper", "enabled")
-    mode = Given("zookeeper", f"{source.name}:{zookeeper.line}") if zookeeper == "true" else None
+    mode = Given("zookeeper", source.at(zookeeper.line)) if zookeeper == "true" else None
     shape = "Helm values" if nodes else "list of topics"
     return Part(shape=shape, kafka=stated, mode=mode, nodes=tuple(nodes), topics=topics)
 
@@ -241,5 +241,4 @@ def _topics(source: Source, node: Block) -> Iterator[Topic]:
                 partitions=_count(source, partitions),
                 replication_factor=_count(source, replicas),
                 settings=source.settings(settings),
-                source=f"{source.name}:{block(entry).line}",
             )

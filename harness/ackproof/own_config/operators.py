@@ -155,14 +155,14 @@ def _mode(source: Source, clusters: Sequence[Block], pools: Sequence[Block]) -> 
     for pool in pools:
         for role in items(pool, "spec", "roles"):
             if role == "controller":
-                return Given("kraft", f"{source.name}:{role.line}")
+                return Given("kraft", source.at(role.line))
     for cluster in clusters:
         annotation = text(cluster, "metadata", "annotations", "strimzi.io/kraft")
         if annotation == "enabled":
-            return Given("kraft", f"{source.name}:{annotation.line}")
+            return Given("kraft", source.at(annotation.line))
         spec = block(cluster, "spec")
         if "zookeeper" in spec:
-            return Given("zookeeper", f"{source.name}:{spec.lines['zookeeper']}")
+            return Given("zookeeper", source.at(spec.lines["zookeeper"]))
     return None
 
 
@@ -175,7 +175,6 @@ def _topic(source: Source, resource: Block, replicas: str, config: str) -> Topic
         partitions=_count(source, spec, partitions, 1),
         replication_factor=_count(source, spec, replicas, 1),
         settings=source.settings(flat(block(spec, config))),
-        source=f"{source.name}:{resource.line}",
     )
 
 
@@ -195,7 +194,6 @@ def _connect(source: Source, resource: Block) -> Part | None:
         topic = Topic(
             name="mirrored topics",
             replication_factor=source.settings({"replicas": replicas[0]}).get("replicas"),
-            source=source.where(replicas[0]),
         )
         part = replace(part, topics=(*part.topics, topic))
     return part
@@ -226,7 +224,7 @@ def _of_confluent(source: Source, resource: Block) -> Part:
     needs = block(spec, "dependencies")
     mode = next(
         (
-            Given(name, f"{source.name}:{needs.lines.get(shows, resource.line)}")
+            Given(name, source.at(needs.lines.get(shows, resource.line)))
             for name, shows in (("zookeeper", "zookeeper"), ("kraft", "kRaftController"))
             if kind.lower() == shows.lower() or shows in needs
         ),
@@ -282,7 +280,7 @@ def _of_koperator(source: Source, resource: Block) -> Part:
     if (quorum := text(spec, "kRaft")) == "true":
         mode = Given("kraft", source.where(quorum))
     elif "zkAddresses" in spec:
-        mode = Given("zookeeper", f"{source.name}:{spec.lines['zkAddresses']}")
+        mode = Given("zookeeper", source.at(spec.lines["zkAddresses"]))
     return Part(
         shape="",
         kafka=_stated(source, spec, "clusterImage"),
@@ -290,7 +288,7 @@ def _of_koperator(source: Source, resource: Block) -> Part:
         nodes=tuple(
             Node(
                 name=f"{_name(resource)} {text(broker, 'id') or ''}".strip(),
-                count=Given("1", f"{source.name}:{broker.line}"),
+                count=Given("1", source.at(broker.line)),
                 roles=frozenset(map(str, items(broker, "brokerConfig", "processRoles")))
                 or frozenset({"broker"}),
                 settings=source.settings(cluster | _embedded(text(broker, "readOnlyConfig"))),

@@ -19,7 +19,17 @@ from ruamel.yaml import YAML
 
 from ackproof.errors import ScenarioError, shown
 from ackproof.kafka_versions import DEFAULT_KAFKA, uses_zookeeper
-from ackproof.own_config.configuration import Client, Given, OwnConfig, Settings, Topic
+from ackproof.own_config.configuration import (
+    Client,
+    Default,
+    Given,
+    NoFile,
+    Option,
+    Origin,
+    OwnConfig,
+    Settings,
+    Topic,
+)
 from ackproof.own_config.translation import (
     KEEPS,
     OWN_PARTITIONS,
@@ -86,9 +96,10 @@ def overlay(own: OwnConfig, document: Mapping[str, Any], *, kafka: str = "") -> 
     producer = replace(producer, settings=_filled(producer.settings)) if producer else None
     result = Overlay(version, name)
     result.warnings += own.warnings
-    if kafka or own.kafka:
-        stated = own.kafka.source if own.kafka else ""
-        result.put(("kafka",), version, "--kafka" if kafka else stated)
+    if kafka:
+        result.put(("kafka",), version, Option("--kafka"))
+    elif own.kafka:
+        result.put(("kafka",), version, own.kafka.source)
     assumed = "" if kafka or own.kafka else " (the default: no file states it)"
     result.used.append(f"Kafka {version}{assumed}")
     result.nodes(own, topic, document)
@@ -152,21 +163,27 @@ class Overlay:
         self.topic: YamlPath = ("topics", topic)
         self.replaced: dict[YamlPath, Any] = {}
         self.sources: dict[YamlPath, str] = {}
+        self.defaults: set[YamlPath] = set()
         self.used: list[str] = []
         self.warnings: list[str] = []
         self.unused: defaultdict[str, list[str]] = defaultdict(list)
 
     @property
     def overrides(self) -> Overrides:
-        return Overrides(replaced=self.replaced, sources=self.sources)
+        return Overrides(
+            replaced=self.replaced, sources=self.sources, defaults=frozenset(self.defaults)
+        )
 
-    def put(self, path: YamlPath, value: Any, source: str) -> None:
+    def put(self, path: YamlPath, value: Any, source: Origin) -> None:
         self.replaced[path] = value
-        self.sources[path] = source
+        self.sources[path] = str(source)
 
     def _settings(self, path: YamlPath, settings: Settings) -> None:
         self.replaced[path] = {key: _plain(given.value) for key, given in settings.items()}
-        self.sources |= {(*path, key): given.source for key, given in settings.items()}
+        self.sources |= {(*path, key): str(given.source) for key, given in settings.items()}
+        self.defaults |= {
+            (*path, key) for key, given in settings.items() if isinstance(given.source, Default)
+        }
 
     def nodes(self, own: OwnConfig, topic: Topic | None, document: Mapping[str, Any]) -> None:
         """Set the numbers of brokers and replicas."""
@@ -180,7 +197,7 @@ class Overlay:
         if given is None and own.brokers and int(own.brokers.value) < before:
             name, given = "brokers", own.brokers  # a topic has no more replicas
         replicas = whole(name, given) if given else None
-        source = own.brokers.source if own.brokers else given.source if given else ""
+        source = own.brokers.source if own.brokers else given.source if given else NoFile.UNSTATED
         if replicas is not None and given:
             self._replicas(replicas, assigned, given.source)
         self.used.append(
@@ -203,7 +220,7 @@ class Overlay:
             self.put(("cluster", "brokers"), count, source)
             self.used.append(f"{count} brokers")
 
-    def _replicas(self, replicas: int, assigned: Sequence[Any], source: str) -> None:
+    def _replicas(self, replicas: int, assigned: Sequence[Any], source: Origin) -> None:
         """Set the number of replicas; an existing assignment is replaced by one of that size."""
         if assigned:
             ids = list(range(1, replicas + 1))
@@ -298,7 +315,11 @@ class Overlay:
             )
         converted = convert(producer, self.kafka)
         self._settings(("workload", "settings"), converted.settings)
-        given = {key: one for key, one in converted.settings.items() if ":" in one.source}
+        given = {
+            key: one
+            for key, one in converted.settings.items()
+            if not isinstance(one.source, Default)
+        }
         text = ", ".join(f"{key}={one.value}" for key, one in given.items())
         self.used += [f"producers: {one}" for one in (text, converted.defaults) if one]
         for key, reason in converted.unused.items():

@@ -9,7 +9,7 @@ from enum import IntEnum
 from functools import cached_property
 from typing import Any, Literal
 
-from ackproof.own_config.configuration import Client, Given, Settings, Topic
+from ackproof.own_config.configuration import Client, FileLine, Given, Settings, Topic
 from ackproof.own_config.tree import Text, documents
 
 #: Settings whose values are never stored.
@@ -155,8 +155,11 @@ class Source:
     def given(self, value: Text) -> Given:
         return Given(str(value), self.where(value))
 
-    def where(self, value: Text) -> str:
-        return f"{value.file or self.name}:{value.line}"
+    def at(self, line: int) -> FileLine:
+        return FileLine(self.name, line)
+
+    def where(self, value: Text) -> FileLine:
+        return FileLine(value.file or self.name, value.line)
 
     def settings(self, pairs: Mapping[str, object] | Iterable[tuple[str, object]]) -> Settings:
         """Return settings with their sources; secrets and values without text are left out.

@@ -127,6 +127,5 @@ def topic(source: Source, pairs: Mapping[str, Text]) -> Part:
         partitions=count(source, pairs, _PARTITIONS),
         replication_factor=count(source, pairs, REPLICAS),
         settings=source.settings({key: one for key, one in pairs.items() if key not in beside}),
-        source=source.name,
     )
     return Part(shape="topic settings", topics=(topic,))

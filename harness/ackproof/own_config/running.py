@@ -10,7 +10,7 @@ from confluent_kafka.admin import ConfigSource
 from ackproof.cluster.preflight import Preflight
 from ackproof.errors import ClusterError, ScenarioError
 from ackproof.own_config.combining import combine
-from ackproof.own_config.configuration import Given, OwnConfig, Topic
+from ackproof.own_config.configuration import Given, Origin, OwnConfig, Running, Topic
 from ackproof.own_config.parts import Node, Part, Rank, secret
 
 
@@ -43,11 +43,11 @@ def ask(bootstrap: str, topic: str, client: Mapping[str, str]) -> OwnConfig:
     nodes.append(
         Node(
             name="all brokers",
-            settings=_given(of_all, f"dynamic at {bootstrap}"),
+            settings=_given(of_all, Running(bootstrap, "dynamic")),
             rank=Rank.DYNAMIC_DEFAULT,
         )
     )
-    count = Node(name="brokers", count=Given(str(len(ids)), bootstrap))
+    count = Node(name="brokers", count=Given(str(len(ids)), Running(bootstrap)))
     part = Part(
         shape="running cluster",
         nodes=(count, *nodes),
@@ -84,14 +84,14 @@ def _broker(cluster: Preflight, bootstrap: str, broker: str) -> Node:
     return Node(
         name=broker,
         roles=frozenset({"broker", "controller"} if combined else {"broker"}),
-        settings=_given(settings, f"broker {broker} at {bootstrap}"),
+        settings=_given(settings, Running(bootstrap, f"broker {broker}")),
         rank=Rank.IN_FORCE,
     )
 
 
 def _topic(cluster: Preflight, bootstrap: str, name: str) -> Topic:
     layout = cluster.layout(name)
-    source = f"topic {name} at {bootstrap}"
+    source = Running(bootstrap, f"topic {name}")
     return Topic(
         name=name,
         partitions=Given(str(len(layout)), source),
@@ -100,10 +100,9 @@ def _topic(cluster: Preflight, bootstrap: str, name: str) -> Topic:
             cluster.changed_settings("topic", name, origin=ConfigSource.DYNAMIC_TOPIC_CONFIG),
             source,
         ),
-        source=source,
         in_force=True,
     )
 
 
-def _given(settings: Mapping[str, str], source: str) -> dict[str, Given]:
+def _given(settings: Mapping[str, str], source: Origin) -> dict[str, Given]:
     return {key: Given(value, source) for key, value in settings.items() if not secret(key)}

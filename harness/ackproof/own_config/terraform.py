@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ackproof.own_config.configuration import Given, Topic
+from ackproof.own_config.configuration import Default, Given, Topic
 from ackproof.own_config.parts import UNKNOWN, Node, Part, RefusalError, Source, parse
 from ackproof.own_config.tree import Block, Text, block, flat, items, text
 
@@ -268,14 +268,13 @@ def _topic(source: Source, resource: Block) -> Topic:
         partitions=_count(source, resource, "partitions", "partitions_count", "partition_count"),
         replication_factor=_count(source, resource, "replication_factor", "replication"),
         settings=source.settings(_config(resource, "config") or _config(resource, "configs")),
-        source=f"{source.name}:{resource.line}",
     )
 
 
 def _confluent_topic(source: Source, resource: Block) -> Topic:
     """Read a topic of Confluent Cloud, which has three replicas of each."""
     topic = _topic(source, resource)
-    origin = "default of Confluent Cloud"
+    origin = Default("Confluent Cloud")
     return replace(
         topic,
         replication_factor=Given("3", origin),
@@ -293,7 +292,7 @@ _Cluster = tuple[Node | None, Given | None]
 
 #: Values of "The default Amazon MSK configuration", which a custom one keeps if it has no other.
 _MSK = {
-    key: Given(value, "default of Amazon MSK")
+    key: Given(value, Default("Amazon MSK"))
     for key, value in (
         ("min.insync.replicas", "1 or 2"),
         ("default.replication.factor", "2 or 3"),

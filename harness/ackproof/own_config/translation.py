@@ -9,7 +9,14 @@ from difflib import get_close_matches
 
 from ackproof.errors import ScenarioError
 from ackproof.kafka_versions import numbers
-from ackproof.own_config.configuration import Client, Given, Settings
+from ackproof.own_config.configuration import (
+    JAVA_CLIENT,
+    LIBRDKAFKA,
+    Client,
+    Default,
+    Given,
+    Settings,
+)
 from ackproof.own_config.names import is_librdkafka
 from ackproof.scenario.client import NOT_IDEMPOTENT, SAFE
 from ackproof.scenario.cluster import OWNED_SETTINGS, PER_TOPIC_SETTINGS
@@ -103,15 +110,15 @@ def convert(producer: Client, kafka: str) -> Converted:
             converted["queue.buffering.max.kbytes"] = Given(str(kilobytes), given.source)
         elif given.value != "-1" or name in ("acks", "retries"):
             converted[name] = given
-    client = f"the Java client {kafka}" if java else "librdkafka"
+    origin = Default(JAVA_CLIENT, kafka) if java else Default(LIBRDKAFKA)
     if java:
         _require_idempotence(settings)
     defaults = _java_defaults(converted, kafka) if java else _LIBRDKAFKA_DEFAULTS
     added = {key: value for key, value in defaults.items() if key not in converted}
     text = ", ".join(f"{key}={value}" for key, value in added.items())
     return Converted(
-        settings={**{key: Given(value, client) for key, value in added.items()}, **converted},
-        defaults=f"{text} (defaults of {client})" if added else "",
+        settings={**{key: Given(value, origin) for key, value in added.items()}, **converted},
+        defaults=f"{text} (defaults of {origin.product})" if added else "",
         unused=unused,
     )
 

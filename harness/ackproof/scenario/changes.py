@@ -214,6 +214,8 @@ class Overrides:
     merged: Mapping[str, Any] = field(default_factory=dict)
     #: The origin of a value, for messages: `server.properties:4`, `--set workload.rate`.
     sources: Mapping[YamlPath, str] = field(default_factory=dict)
+    #: Replaced settings whose value is a default of the user's client.
+    defaults: frozenset[YamlPath] = frozenset()
 
     def on_file(self, document: Mapping[str, Any]) -> dict[str, Any]:
         changed = dict(document)
@@ -229,15 +231,12 @@ class Overrides:
         return changed
 
     def document(self) -> dict[str, Any]:
-        """Return the values as a part of a scenario document, without defaults of a client.
-
-        The source of such a default is the client; that of a user's value has a line or a port.
-        """
+        """Return the values as a part of a scenario document, without defaults of a client."""
         document: dict[str, Any] = {}
         for path, value in self.replaced.items():
             own = value
             if isinstance(value, Mapping):
-                own = {key: v for key, v in value.items() if ":" in self.source_of((*path, key))}
+                own = {key: v for key, v in value.items() if (*path, key) not in self.defaults}
             document = configured(document, nested([str(part) for part in path], own))
         return configured(document, self.merged)
 
@@ -287,4 +286,5 @@ def joined(first: Overrides, other: Overrides) -> Overrides:
         replaced={**first.replaced, **other.replaced},
         merged=configured(first.merged, other.merged),
         sources={**first.sources, **other.sources},
+        defaults=first.defaults | other.defaults,
     )

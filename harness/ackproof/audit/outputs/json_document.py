@@ -55,13 +55,17 @@ def _risk(risk: Risk, first: Risk) -> dict[str, Any]:
     del fields_of["tell"], fields_of["failing"]
     return {
         **fields_of,
-        "decided_by": [*map(_fields, risk.decided_by)],
+        "decided_by": [*map(_decision, risk.decided_by)],
         "runs": risk.runs and _fields(risk.runs),
         "here": risk.here and _fields(risk.here),
         "case": risk.case or None,
         "accepted": risk.accepted or None,
         "variant_of": None if risk is first else first.failures,
     }
+
+
+def _decision(decision: Decision) -> dict[str, Any]:
+    return {**_fields(decision), "source": str(decision.source)}
 
 
 def _fields(record: Risk | Decision | Runs | Proof) -> dict[str, Any]:
@@ -95,7 +99,7 @@ def _parts(answer: Answer) -> dict[str, str | None]:
 
 
 def _given(given: Given | None) -> dict[str, Any]:
-    return asdict(given) if given else {"value": None, "source": None}
+    return {"value": given and given.value, "source": given and str(given.source)}
 
 
 def _answer(answer: Answer) -> dict[str, Any]:
@@ -115,7 +119,7 @@ def _answer(answer: Answer) -> dict[str, Any]:
 
 def _alternative(alternative: Alternative) -> dict[str, Any]:
     return {
-        "changes": [asdict(change) for change in alternative.changes],
+        "changes": [*map(_decision, alternative.changes)],
         "risks": _risks(risk for risk, _ in merging.risks(alternative.assumed)),
         "survives": merging.survives(alternative.assumed),
     }

@@ -11,10 +11,11 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from ackproof.audit.answer import NOT_STATED, Audit, Difference
+from ackproof.audit.answer import Audit, Difference
 from ackproof.audit.finding import text, title
 from ackproof.audit.summary import Summary, summaries
 from ackproof.console import print_item, say
+from ackproof.own_config.configuration import NoFile
 
 _TONES = {"YES": "bold red", "NO": "bold green", "DEPENDS": "bold yellow"}
 #: Groups of topics that are listed after the first one.
@@ -172,7 +173,7 @@ def _print_changes(console: Console, summary: Summary) -> None:
     console.print()
     labels = ("Change first: ", "then: ")
     for at, change in enumerate(summary.changes):
-        stated = change.source != NOT_STATED
+        stated = change.source is not NoFile.UNSTATED
         where = f"now {change.value}, {change.source}" if stated else "no file states it"
         label = labels[min(at, 1)].ljust(len(labels[0]))
         print_item(console, label, f"{change.setting}={change.change}  ({where})", style="bold")

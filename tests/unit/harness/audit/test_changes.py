@@ -10,7 +10,8 @@ from ackproof.audit.answer import Failure, Failures, Risk
 from ackproof.audit.changes import _alike, best, candidates, decided_by
 from ackproof.audit.risks import lost, told
 from ackproof.audit.setups import ELR, Setup, setups
-from ackproof.own_config.configuration import Client, Given, OwnConfig, Topic
+from ackproof.own_config.configuration import Client, Given, OwnConfig, Topic, kafka_default
+from support.origins import at
 
 LAG, CRASH, POWER = Failure.LAG, Failure.CRASH, Failure.POWER_LOSS
 DISK = Failure.DISK_REPLACED
@@ -24,12 +25,18 @@ def setup(
     topic: dict[str, str] | None = None,
     **changes: object,
 ) -> Setup:
-    settings = {key: Given(value, "topic:2") for key, value in (topic or {}).items()}
+    settings = {key: Given(value, at("topic:2")) for key, value in (topic or {}).items()}
     own = OwnConfig(
-        kafka=Given(kafka, "compose.yml:4"),
-        mode=Given("kraft", "compose.yml:5"),
-        topics=(Topic(name="o", replication_factor=Given(replicas, "topic:1"), settings=settings),),
-        producers=(Client(name="p", library="java", settings={"acks": Given(acks, "p:1")}),),
+        kafka=Given(kafka, at("compose.yml:4")),
+        mode=Given("kraft", at("compose.yml:5")),
+        topics=(
+            Topic(
+                name="o",
+                replication_factor=Given(replicas, at("topic:1")),
+                settings=settings,
+            ),
+        ),
+        producers=(Client(name="p", library="java", settings={"acks": Given(acks, at("p:1"))}),),
     )
     [group] = setups(own)
     return replace(group[-1], **changes)
@@ -104,7 +111,7 @@ def test_a_change_removes_the_loss_and_names_its_source_and_price() -> None:
     one = setup("4.3.1")
     [decision, *_] = decided_by(one, (LAG, POWER))
     assert decision.value == "1"
-    assert decision.source == "default of Kafka 4.3.1"
+    assert decision.source == kafka_default("4.3.1")
     assert decision.cost == (
         "while two of three replicas are away, sends with acks=all are refused"
     )
@@ -117,8 +124,8 @@ def test_a_pair_of_changes_names_the_other_one() -> None:
     first, second, *_ = decided_by(setup(), (LAG, POWER))
     assert "only together with kafka.version=4.1 or later" in first.cost
     assert "only together with min.insync.replicas=2" in second.cost
-    assert first.source == "default of Kafka 3.9.1"
-    assert second.source == "compose.yml:4"
+    assert first.source == kafka_default("3.9.1")
+    assert second.source == at("compose.yml:4")
 
 
 def test_the_best_changes_follow_each_other_until_none_helps() -> None:

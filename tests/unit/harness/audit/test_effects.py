@@ -16,7 +16,15 @@ from ackproof.audit.answer import Effect, Failure, Risk
 from ackproof.audit.auditing import audit
 from ackproof.audit.setups import setups
 from ackproof.audit.words import covers
-from ackproof.own_config.configuration import Client, Given, OwnConfig, Settings, Topic
+from ackproof.own_config.configuration import (
+    Client,
+    Default,
+    FileLine,
+    Given,
+    OwnConfig,
+    Settings,
+    Topic,
+)
 from ackproof.own_config.reading import read_texts
 from ackproof.scenario import shipped
 from ackproof.scenario.loader import Configured
@@ -25,12 +33,15 @@ from ackproof_model.bounds.losing import Question
 from ackproof_model.configuration import Profile
 
 FILE = "app.properties"
+LINE = FileLine(FILE, 0)
 IDEMPOTENT = {"acks": "all", "enable.idempotence": "true"}
 PLAIN = {"acks": "all", "enable.idempotence": "false"}
 
 
 def given(settings: Mapping[str, str]) -> Settings:
-    return {key: Given(value, f"{FILE}:{at}") for at, (key, value) in enumerate(settings.items())}
+    return {
+        key: Given(value, FileLine(FILE, at)) for at, (key, value) in enumerate(settings.items())
+    }
 
 
 def risks(
@@ -50,23 +61,23 @@ def risks(
 ) -> list[Risk]:
     count = {"brokers": brokers, "controllers": controllers, "combined": combined}
     own = OwnConfig(
-        kafka=Given(kafka, FILE),
-        mode=Given(mode, FILE),
+        kafka=Given(kafka, LINE),
+        mode=Given(mode, LINE),
         broker=given(broker),
         topics=(
             Topic(
                 name="orders",
-                replication_factor=Given(str(replicas), FILE),
+                replication_factor=Given(str(replicas), LINE),
                 settings=given({"min.insync.replicas": "2", **topic}),
             ),
         ),
         producers=(
-            Client(name="p", library=library, settings=given(producer), version=Given(kafka, FILE)),
+            Client(name="p", library=library, settings=given(producer), version=Given(kafka, LINE)),
         ),
         consumers=()
         if consumer is None
         else (Client(name="c", library=library, settings=given(consumer), framework=framework),),
-        **{key: Given(str(number), FILE) for key, number in count.items() if number},
+        **{key: Given(str(number), LINE) for key, number in count.items() if number},
     )
     modules = (availability, clients, consumers, defects, refused, removed)
     return [
@@ -221,9 +232,9 @@ def test_sets_that_a_defect_loses_are_not_survived_and_their_parts_are():
 )
 def test_defect_of_librdkafka_counts_for_its_versions(version, settings, case):
     client = Client(
-        name="p", library="librdkafka", settings=given(settings), version=Given(version, FILE)
+        name="p", library="librdkafka", settings=given(settings), version=Given(version, LINE)
     )
-    own = OwnConfig(kafka=Given("3.9.1", FILE), producers=(client,))
+    own = OwnConfig(kafka=Given("3.9.1", LINE), producers=(client,))
     found = {
         one.case for several in setups(own) for setup in several for one in defects.risks(setup)
     }
@@ -285,7 +296,7 @@ def test_decision_names_the_setting_where_it_stands_and_what_it_costs():
     broker = {"offsets.topic.replication.factor": "1"}
     (risk,) = [one for one in risks(broker=broker, consumer={}) if "disk_replaced" in one.failures]
     (change,) = risk.decided_by
-    assert (change.setting, change.source, change.change) == (*broker, f"{FILE}:0", "3")
+    assert (change.setting, change.source, change.change) == (*broker, LINE, "3")
     assert risk.case == "B27"
     assert risk.runs is not None
     assert risk.runs.showed == risk.runs.of > 0
@@ -330,14 +341,14 @@ def own_config(scenario: Scenario) -> OwnConfig:
         producer["transactional.id"] = "t"
     topic = {key: str(value).lower() for key, value in scenario.topic.settings.items()}
     return OwnConfig(
-        kafka=Given(scenario.kafka, FILE),
-        mode=Given("zookeeper" if Profile.of(scenario.kafka).zookeeper else "kraft", FILE),
-        brokers=Given(str(scenario.cluster.brokers), FILE),
-        controllers=Given("3", FILE),
+        kafka=Given(scenario.kafka, LINE),
+        mode=Given("zookeeper" if Profile.of(scenario.kafka).zookeeper else "kraft", LINE),
+        brokers=Given(str(scenario.cluster.brokers), LINE),
+        controllers=Given("3", LINE),
         topics=(
             Topic(
                 name="orders",
-                replication_factor=Given(str(scenario.topic.replication_factor), FILE),
+                replication_factor=Given(str(scenario.topic.replication_factor), LINE),
                 settings=given(topic),
             ),
         ),
@@ -416,7 +427,7 @@ def test_a_producer_that_starts_again_writes_twice_what_it_sends_again() -> None
         (
             "Kafka Connect",
             PLAIN,
-            {"writes": "orders", "exactly_once": Given("preparing", FILE)},
+            {"writes": "orders", "exactly_once": Given("preparing", LINE)},
             {"exactly.once.source.support=enabled"},
         ),
         ("Kafka Connect", {**PLAIN, "retries": "0"}, {"writes": "orders"}, set()),
@@ -425,10 +436,10 @@ def test_a_producer_that_starts_again_writes_twice_what_it_sends_again() -> None
 def test_producers_of_connect_become_exact_by_what_connect_reads(
     framework, settings, more, changes
 ):
-    values = {key: Given(one, f"default of {framework}") for key, one in settings.items()}
+    values = {key: Given(one, Default(framework)) for key, one in settings.items()}
     own = OwnConfig(
-        kafka=Given("3.9.1", FILE),
-        topics=(Topic(name="orders", replication_factor=Given("3", FILE)),),
+        kafka=Given("3.9.1", LINE),
+        topics=(Topic(name="orders", replication_factor=Given("3", LINE)),),
         producers=(Client(name="p", library="java", settings=values, framework=framework, **more),),
     )
     found = [
@@ -441,7 +452,7 @@ def test_producers_of_connect_become_exact_by_what_connect_reads(
     first = {f"{one.setting}={one.change.split(',')[0]}" for r in found for one in r.decided_by[:1]}
     assert first == changes
     of_connect = {one for r in found for one in r.decided_by if "support" in one.setting}
-    stated = more.get("exactly_once") or Given("disabled", "default of Kafka Connect")
+    stated = more.get("exactly_once") or Given("disabled", Default("Kafka Connect"))
     assert all((one.value, one.source) == (stated.value, stated.source) for one in of_connect)
 
 
@@ -479,12 +490,12 @@ def test_proposals_have_the_prefix_of_the_producers_file(text: str, key: str) ->
 def test_own_settings_of_the_brokers_topics_count(own_minimum: str, stops: int) -> None:
     state = Topic(
         name="__transaction_state",
-        replication_factor=Given("3", FILE),
+        replication_factor=Given("3", LINE),
         settings=given({"min.insync.replicas": own_minimum}),
     )
-    orders = Topic(name="orders", replication_factor=Given("3", FILE))
+    orders = Topic(name="orders", replication_factor=Given("3", LINE))
     own = OwnConfig(
-        kafka=Given("4.1.0", FILE),
+        kafka=Given("4.1.0", LINE),
         topics=(orders, state),
         producers=(Client(name="p", library="java", settings=given({"transactional.id": "t"})),),
     )

@@ -13,11 +13,25 @@ from ackproof.audit.effective import of_producer
 from ackproof.audit.risks import found_sets
 from ackproof.audit.setups import Setup, setups, unread
 from ackproof.errors import ScenarioError
-from ackproof.own_config.configuration import Client, Given, OwnConfig, Topic
+from ackproof.own_config.configuration import (
+    JAVA_CLIENT,
+    Client,
+    Default,
+    FileLine,
+    Given,
+    NoFile,
+    Option,
+    OwnConfig,
+    Topic,
+    kafka_default,
+)
+from support.origins import at
 
 
 def settings(values: Mapping[str, str], file: str = "server.properties") -> dict[str, Given]:
-    return {key: Given(value, f"{file}:{at}") for at, (key, value) in enumerate(values.items(), 1)}
+    return {
+        key: Given(value, FileLine(file, at)) for at, (key, value) in enumerate(values.items(), 1)
+    }
 
 
 def producer(values: Mapping[str, str], *, library: str = "java", version: str = "3.9.1") -> Client:
@@ -25,15 +39,15 @@ def producer(values: Mapping[str, str], *, library: str = "java", version: str =
         name="app.yml",
         library=library,
         settings=settings(values, "app.yml"),
-        version=Given(version, "app.yml:1") if version else None,
+        version=Given(version, at("app.yml:1")) if version else None,
     )
 
 
 def own(**changes: object) -> OwnConfig:
     stated: dict[str, object] = {
-        "kafka": Given("3.9.1", "compose.yml:4"),
-        "mode": Given("kraft", "compose.yml:5"),
-        "topics": (Topic(name="orders", replication_factor=Given("3", "topic:1")),),
+        "kafka": Given("3.9.1", at("compose.yml:4")),
+        "mode": Given("kraft", at("compose.yml:5")),
+        "topics": (Topic(name="orders", replication_factor=Given("3", at("topic:1"))),),
         "producers": (producer({"acks": "all"}),),
     }
     return OwnConfig(**{**stated, **changes})
@@ -55,17 +69,21 @@ def test_a_configuration_that_states_everything_has_one_setup() -> None:
     assert not setup.when
     assert setup.partition.replication_factor == 3
     assert setup.partition.acks == "all"
-    assert setup.settings["acks"] == Given("all", "app.yml:1")
-    assert setup.settings["min.insync.replicas"] == Given("1", "default of Kafka 3.9.1")
-    assert setup.settings["enable.idempotence"].source == "default of the Java client 3.9.1"
+    assert setup.settings["acks"] == Given("all", at("app.yml:1"))
+    assert setup.settings["min.insync.replicas"] == Given("1", kafka_default("3.9.1"))
+    assert setup.settings["enable.idempotence"].source == Default(JAVA_CLIENT, "3.9.1")
 
 
 @pytest.mark.parametrize(
     ("topic", "broker", "expected"),
     [
-        ({"min.insync.replicas": "3"}, {"min.insync.replicas": "2"}, Given("3", "topic:1")),
-        ({}, {"min.insync.replicas": "2"}, Given("2", "server.properties:1")),
-        ({}, {}, Given("1", "default of Kafka 3.9.1")),
+        (
+            {"min.insync.replicas": "3"},
+            {"min.insync.replicas": "2"},
+            Given("3", at("topic:1")),
+        ),
+        ({}, {"min.insync.replicas": "2"}, Given("2", at("server.properties:1"))),
+        ({}, {}, Given("1", kafka_default("3.9.1"))),
     ],
 )
 def test_a_topic_setting_wins_over_that_of_brokers(
@@ -73,7 +91,7 @@ def test_a_topic_setting_wins_over_that_of_brokers(
 ) -> None:
     one = Topic(
         name="orders",
-        replication_factor=Given("3", "t:1"),
+        replication_factor=Given("3", at("t:1")),
         settings=settings(topic, "topic"),
     )
     setup = only(own(topics=(one,), broker=settings(broker)))
@@ -87,12 +105,12 @@ def test_a_replication_factor_that_nobody_states_has_each_value(
 ) -> None:
     config = own(
         topics=(Topic(name="orders"),),
-        brokers=Given(brokers, "compose.yml:1"),
+        brokers=Given(brokers, at("compose.yml:1")),
         broker=settings({"default.replication.factor": "3"}),
     )
     assert assumed(config, "replication.factor") == expected
     created = only(own(topics=(), broker=settings({"default.replication.factor": "3"})))
-    assert created.settings["replication.factor"] == Given("3", "server.properties:1")
+    assert created.settings["replication.factor"] == Given("3", at("server.properties:1"))
     assert created.topic.name == ""
 
 
@@ -109,7 +127,9 @@ def test_a_replication_factor_that_nobody_states_has_each_value(
         (
             {
                 "defaults_hold": False,
-                "topics": (Topic(name="t", replication_factor=Given("3", "d:1"), in_force=True),),
+                "topics": (
+                    Topic(name="t", replication_factor=Given("3", at("d:1")), in_force=True),
+                ),
             },
             [],
             [],
@@ -117,7 +137,7 @@ def test_a_replication_factor_that_nobody_states_has_each_value(
         (
             {
                 "defaults_hold": False,
-                "topics": (Topic(name="t", replication_factor=Given("1", "t:1")),),
+                "topics": (Topic(name="t", replication_factor=Given("1", at("t:1"))),),
             },
             ["1"],
             ["false", "true"],
@@ -158,17 +178,17 @@ def test_without_a_producer_each_acks_has_an_answer() -> None:
     ],
 )
 def test_the_mode_limits_the_versions(mode: str, present: str, absent: str) -> None:
-    config = own(kafka=None, mode=Given(mode, "server.properties:2") if mode else None)
+    config = own(kafka=None, mode=Given(mode, at("server.properties:2")) if mode else None)
     found = assumed(config, "kafka.version")
     assert present in found
     assert absent not in found
 
 
 def test_bounds_and_keys_limit_the_versions() -> None:
-    below = own(kafka=None, mode=None, below=Given("4.0", "described.txt:1"))
+    below = own(kafka=None, mode=None, below=Given("4.0", at("described.txt:1")))
     assert "3.9" in assumed(below, "kafka.version")
     assert "4.0" not in assumed(below, "kafka.version")
-    since = own(kafka=None, mode=None, since=Given("4.0", "described.txt:1"))
+    since = own(kafka=None, mode=None, since=Given("4.0", at("described.txt:1")))
     assert assumed(since, "kafka.version") == ["4.0", "4.1 to 4.2", "4.3 or later"]
     keys = own(kafka=None, mode=None, broker=settings({"zookeeper.connect": "zk:2181"}))
     assert "4.3 or later" not in assumed(keys, "kafka.version")
@@ -176,7 +196,7 @@ def test_bounds_and_keys_limit_the_versions() -> None:
 
 def test_a_version_that_is_not_modelled_is_refused() -> None:
     with pytest.raises(ScenarioError, match=r"compose.yml:4.*0\.9"):
-        list(setups(own(kafka=Given("0.9.0", "compose.yml:4"))))
+        list(setups(own(kafka=Given("0.9.0", at("compose.yml:4")))))
     with pytest.raises(ScenarioError, match="payments"):
         list(setups(own(), topic="payments"))
 
@@ -196,17 +216,18 @@ def test_a_producer_has_the_defaults_of_its_library(
     setup = only(own(producers=(client,)))
     assert setup.partition.acks == acks
     assert setup.partition.idempotence is idempotence
-    assert setup.settings["acks"] == Given(acks, source)
+    assert setup.settings["acks"].value == acks
+    assert str(setup.settings["acks"].source) == source
 
 
 def test_a_client_version_that_nobody_states_has_both_defaults() -> None:
     config = own(producers=(producer({}, version=""),))
     assert assumed(config, "producer.version") == ["before 3.0", "3.0 or later"]
     [group] = setups(config)
-    default = "default of the Java client"
+    default = Default(JAVA_CLIENT)
     assert dict.fromkeys(one.settings["acks"] for one in group) == {
-        Given("1", f"{default} before 3.0"): None,
-        Given("all", f"{default} 3.0 or later"): None,
+        Given("1", replace(default, version="before 3.0")): None,
+        Given("all", replace(default, version="3.0 or later")): None,
     }
     assert of_producer(group[0], "retries", 5) == Given("5", default)
     stated = own(producers=(producer({"acks": "1"}, version=""),))
@@ -236,7 +257,7 @@ def test_settings_that_a_client_refuses_are_named(
 
 def test_a_minimum_in_a_file_of_brokers_does_not_decide_with_eligible_leader_replicas() -> None:
     values = {"process.roles": "broker", "min.insync.replicas": "2"}
-    config = own(kafka=Given("4.3.1", "compose.yml:4"), broker=settings(values))
+    config = own(kafka=Given("4.3.1", at("compose.yml:4")), broker=settings(values))
     assert assumed(config, "min.insync.replicas") == ["1", "2"]
     both = settings({**values, "process.roles": "broker,controller"})
     assert only(own(kafka=config.kafka, broker=both)).partition.min_insync_replicas == 2
@@ -284,7 +305,9 @@ def test_a_file_of_brokers_only_does_not_decide_about_unclean_elections(
 def test_a_mode_that_nobody_states_has_the_answer_of_each(
     kafka: str, mode: str, modes: list[str]
 ) -> None:
-    config = own(kafka=Given(kafka, "--kafka"), mode=Given(mode, "f:1") if mode else None)
+    config = own(
+        kafka=Given(kafka, Option("--kafka")), mode=Given(mode, at("f:1")) if mode else None
+    )
     assert assumed(config, "kafka.mode") == modes
     [group] = setups(config)
     assert [one.zookeeper for one in group] == (
@@ -294,8 +317,8 @@ def test_a_mode_that_nobody_states_has_the_answer_of_each(
 
 @pytest.mark.parametrize(("replicas", "named"), [("3", True), ("1", False)])
 def test_a_mode_is_named_only_where_it_changes_the_answer(replicas: str, named: bool) -> None:
-    topic = Topic(name="orders", replication_factor=Given(replicas, "t:1"))
-    config = own(kafka=Given("3.6.1", "--kafka"), mode=None, topics=(topic,))
+    topic = Topic(name="orders", replication_factor=Given(replicas, at("t:1")))
+    config = own(kafka=Given("3.6.1", Option("--kafka")), mode=None, topics=(topic,))
     [answer] = audit(config).answers
     assert ("kafka.mode" in answer.unstated) is named
     assert len(answer.assumed) == 1 + named
@@ -304,8 +327,8 @@ def test_a_mode_is_named_only_where_it_changes_the_answer(replicas: str, named: 
 
 def test_a_topic_with_a_producer_of_its_own_is_written_by_no_other() -> None:
     of_status = replace(producer({"retries": "0"}), name="status", writes="connect-status")
-    internal = Topic(name="connect-status", replication_factor=Given("3", "c:1"), internal=True)
-    orders = Topic(name="orders", replication_factor=Given("3", "c:1"))
+    internal = Topic(name="connect-status", replication_factor=Given("3", at("c:1")), internal=True)
+    orders = Topic(name="orders", replication_factor=Given("3", at("c:1")))
     config = own(topics=(internal, orders), producers=(producer({"acks": "1"}), of_status))
     writers = {
         one.topic: (one.producer, one.settings["acks"].value) for one in audit(config).answers
@@ -319,7 +342,7 @@ def test_the_active_controller_elects_by_its_own_setting(mode: str, of_controlle
     key, roles = "unclean.leader.election.enable", {"process.roles": "controller"}
     stated = {**roles, **({key: of_controllers} if of_controllers else {})}
     config = own(
-        mode=Given(mode, "f:1"),
+        mode=Given(mode, at("f:1")),
         broker=settings({key: "false"}),
         controller=settings(stated, "controller.properties") if mode == "kraft" else {},
     )
@@ -327,15 +350,20 @@ def test_the_active_controller_elects_by_its_own_setting(mode: str, of_controlle
     unclean = mode == "kraft" and of_controllers == "true"
     assert setup.partition.unclean_leader_election is unclean
     assert setup.settings[key].value == str(unclean).lower()
-    assert setup.settings[key].source.startswith("controller.properties" if unclean else "")
+    origin = str(setup.settings[key].source)
+    assert origin.startswith("controller.properties" if unclean else "")
     of_topic = (
-        Topic(name="a", replication_factor=Given("3", ""), settings=settings({key: "true"})),
+        Topic(
+            name="a",
+            replication_factor=Given("3", NoFile.ASSUMED),
+            settings=settings({key: "true"}),
+        ),
     )
     assert only(replace(config, topics=of_topic)).partition.unclean_leader_election
 
 
 def test_flushes_and_racks_are_taken() -> None:
-    racks = {str(one): Given(name, f"b{one}:1") for one, name in enumerate("aab")}
+    racks = {str(one): Given(name, FileLine(f"b{one}", 1)) for one, name in enumerate("aab")}
     setup = only(own(broker=settings({"log.flush.interval.messages": "1"}), racks=racks))
     assert setup.flushes_every_record
     assert setup.racks == 2
@@ -343,7 +371,7 @@ def test_flushes_and_racks_are_taken() -> None:
 
 
 def test_racks_of_unknown_number_have_an_answer_for_two_and_for_three() -> None:
-    label = own(racks={"pool": Given("topology.kubernetes.io/zone", "kafka.yaml:8")})
+    label = own(racks={"pool": Given("topology.kubernetes.io/zone", at("kafka.yaml:8"))})
     assert assumed(label, "racks") == ["2", "3"]
     [group] = setups(label)
     assert [one.racks for one in group] == [2, 3]
@@ -352,13 +380,13 @@ def test_racks_of_unknown_number_have_an_answer_for_two_and_for_three() -> None:
 @pytest.mark.parametrize("mode", ["", "kraft"])
 def test_all_versions_of_a_set_of_rules_lose_by_the_same_failures(mode: str) -> None:
     releases = ["1.0.2", "2.2.2", "2.5.1", "3.0.2", "3.3.2", "3.5.2", "3.7.2", "4.1.2", "4.4.0"]
-    stated = {"kafka": None, "mode": Given(mode, "file:1") if mode else None}
+    stated = {"kafka": None, "mode": Given(mode, at("file:1")) if mode else None}
     compared = 0
     for minimum, unclean, release in product("12", ("false", "true"), releases):
         broker = {"min.insync.replicas": minimum, "unclean.leader.election.enable": unclean}
         [group] = setups(own(**stated, broker=settings(broker)))
         by_era = {one.when["kafka.version"]: one for one in group if not _with_zookeeper(one)}
-        exact = only(own(kafka=Given(release, "file:2"), broker=settings(broker)))
+        exact = only(own(kafka=Given(release, at("file:2")), broker=settings(broker)))
         line = tuple(map(int, release.split(".")[:2]))
         era = next((one for one in by_era if _contains(one, line)), None)
         if era is None:
@@ -397,8 +425,8 @@ def test_a_setting_that_kafka_does_not_read_is_named(
     kafka: str, mode: str, values: dict[str, str], said: list[str]
 ) -> None:
     config = own(
-        kafka=Given(kafka, "compose.yml:4"),
-        mode=Given(mode, "compose.yml:5"),
+        kafka=Given(kafka, at("compose.yml:4")),
+        mode=Given(mode, at("compose.yml:5")),
         broker=settings(values),
     )
     [group] = setups(config)
@@ -428,12 +456,14 @@ def test_transactions_make_a_producer_idempotent(library: str) -> None:
 @pytest.mark.parametrize("version", ["3.10.0", "9.9.9", "2.9", "3.8.2", "3.9.9"])
 def test_a_version_that_does_not_exist_is_refused(version: str) -> None:
     with pytest.raises(ScenarioError, match="there is no Kafka"):
-        only(own(kafka=Given(version, "--kafka")))
+        only(own(kafka=Given(version, Option("--kafka"))))
 
 
 def test_data_are_answered_beside_the_internal_topics_of_connect() -> None:
-    internal = Topic(name="connect-configs", replication_factor=Given("1", "c:1"), internal=True)
-    named = Topic(name="orders", replication_factor=Given("3", "t:1"))
+    internal = Topic(
+        name="connect-configs", replication_factor=Given("1", at("c:1")), internal=True
+    )
+    named = Topic(name="orders", replication_factor=Given("3", at("t:1")))
     topics = ((internal,), (internal, named))
     of = [[one[0].topic.name for one in setups(own(topics=of))] for of in topics]
     assert of == [["", "connect-configs"], ["connect-configs", "orders"]]
@@ -447,7 +477,7 @@ def test_setups_that_share_answers_have_the_same_ones_alone(values: dict[str, st
         topics=(Topic(name="orders"),),
         producers=() if values is None else (producer(values, library="", version=""),),
         consumers=(producer({"auto.offset.reset": "earliest"}),),
-        racks={str(rack): Given(f"r{rack}", "c:1") for rack in range(2)},
+        racks={str(rack): Given(f"r{rack}", at("c:1")) for rack in range(2)},
         defaults_hold=False,
     )
     [group] = setups(config)

@@ -13,6 +13,7 @@ from ackproof.audit.words import milder, phrase_of
 from ackproof.console import Console
 from ackproof.own_config.configuration import Given
 from support.audits import CRASH, LAG, POWER, assumed, audit, orders, risk
+from support.origins import at
 
 
 def screen(of: Audit, *, width: int = 100, verbose: bool = False) -> str:
@@ -136,7 +137,7 @@ def test_a_refused_configuration_has_its_own_change_only() -> None:
 
 
 def test_topics_with_other_settings_are_another_group() -> None:
-    other = replace(orders(topic="other"), settings={"acks": Given("1", "x:1")})
+    other = replace(orders(topic="other"), settings={"acks": Given("1", at("x:1"))})
     assert len(summaries(audit(orders(), orders(topic="alike"), other))) == 2
 
 

@@ -10,13 +10,14 @@ import pytest
 from ackproof.errors import ScenarioError
 from ackproof.kafka_versions import DEFAULT_KAFKA
 from ackproof.own_config import translation
-from ackproof.own_config.configuration import Client, Given, OwnConfig
+from ackproof.own_config.configuration import Client, FileLine, Given, OwnConfig
 from ackproof.own_config.names import is_librdkafka
 from ackproof.own_config.overlay import Overlay, overlay, render
 from ackproof.own_config.reading import client_settings, read_options
 from ackproof.scenario import documents, loader
 from ackproof.scenario.model import Scenario
 from ackproof.scenario.shipped import folder
+from support.origins import at
 
 YOURS = folder() / "your-configuration.yaml"
 
@@ -29,7 +30,7 @@ def values(settings: Any) -> dict[str, str]:
 
 
 def converted(kafka: str = "4.3.1", **settings: str) -> translation.Converted:
-    given = {key.replace("_", "."): Given(value, "p:1") for key, value in settings.items()}
+    given = {key.replace("_", "."): Given(value, at("p:1")) for key, value in settings.items()}
     library = "librdkafka" if any(map(is_librdkafka, given)) else "java"
     return translation.convert(Client(name="p", library=library, settings=given), kafka)
 
@@ -238,7 +239,7 @@ def test_files_of_other_encodings_are_read(encoding: str, tmp_path: Path) -> Non
     path = tmp_path / "producer.properties"
     path.write_bytes("acks=1\n# größer\n".encode(encoding))
     [producer] = read(producer=path).producers
-    assert producer.settings == {"acks": Given("1", f"{path}:1")}
+    assert producer.settings == {"acks": Given("1", FileLine(str(path), 1))}
 
 
 def test_a_clients_own_properties_have_their_secrets(tmp_path: Path) -> None:

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from ackproof.errors import ScenarioError
-from ackproof.own_config.configuration import Client, Given, OwnConfig, Topic
+from ackproof.own_config.configuration import Client, Given, Option, OwnConfig, Topic
 from ackproof.own_config.reading import read_clusters, read_options, read_texts
+from support.origins import at
 
 FILES = Path(__file__).parents[3] / "data" / "own_config"
 EXPECTED = json.loads((FILES / "expected.json").read_text())
@@ -118,8 +119,8 @@ def test_the_texts_of_a_revision_are_read_with_the_files_that_they_name() -> Non
         deploy__k_env="KAFKA_MIN_INSYNC_REPLICAS=1\n",
         deploy___env="V=3.9.0\n",
     )
-    assert own.kafka == Given("3.9.0", "deploy/compose.yml:3")
-    assert own.broker["min.insync.replicas"].source == "deploy/k.env:1"
+    assert own.kafka == Given("3.9.0", at("deploy/compose.yml:3"))
+    assert own.broker["min.insync.replicas"].source == at("deploy/k.env:1")
 
 
 @pytest.mark.parametrize(
@@ -193,13 +194,13 @@ def test_the_stated_version_outranks_that_of_a_file() -> None:
         b"services:\n  k:\n    image: apache/kafka:3.9.0\n    environment: {KAFKA_NODE_ID: 1}\n"
     )
     [own] = read_texts({"c": compose}, kafka="4.1.0")
-    assert own.kafka == Given("4.1.0", "--kafka")
+    assert own.kafka == Given("4.1.0", Option("--kafka"))
     assert any("--kafka 4.1.0 outranks 3.9.0 (c:3)" in text for text in own.warnings)
 
 
 def test_a_release_has_all_numbers() -> None:
-    assert OwnConfig(kafka=Given("3.6", "c:1")).release == "3.6.0"
-    assert OwnConfig(kafka=Given("3.6.2", "c:1")).release == "3.6.2"
+    assert OwnConfig(kafka=Given("3.6", at("c:1"))).release == "3.6.0"
+    assert OwnConfig(kafka=Given("3.6.2", at("c:1"))).release == "3.6.2"
     assert OwnConfig().release == ""
 
 
@@ -259,7 +260,7 @@ def test_clusters_of_one_folder_are_told_apart(files: dict[str, str], count: int
 
 def test_an_override_of_compose_replaces_the_settings_of_its_service() -> None:
     own = texts(**OVERRIDDEN)
-    assert own.broker["min.insync.replicas"] == Given("1", "compose.override.yml:3")
+    assert own.broker["min.insync.replicas"] == Given("1", at("compose.override.yml:3"))
     assert (own.brokers and own.brokers.value) == "1"
     assert not any("differs" in text for text in own.warnings)
 
@@ -337,7 +338,7 @@ def test_a_described_broker_tells_what_is_dynamic_for_all(
     own = texts(a=f"All configs for broker 1 are:\n{line}")
     given = own.dynamic.get("unclean.leader.election.enable")
     assert (given and given.value) == dynamic
-    assert own.broker["unclean.leader.election.enable"] == Given("true", "a:2")
+    assert own.broker["unclean.leader.election.enable"] == Given("true", at("a:2"))
 
 
 def test_of_controllers_the_value_counts_that_loses_more_or_is_dynamic(tmp_path: Path) -> None:
@@ -375,7 +376,7 @@ def test_a_large_file_is_refused_without_being_read(
 def test_standard_input_is_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"acks=1\n")))
     [producer] = read([Path("-")]).producers
-    assert producer.settings["acks"] == Given("1", "-:1")
+    assert producer.settings["acks"] == Given("1", at("-:1"))
 
 
 def test_a_missing_file_is_an_error() -> None:
@@ -418,7 +419,7 @@ def test_rack_label_of_strimzi_is_the_rack_of_its_nodes() -> None:
         kafka_yaml="apiVersion: kafka.strimzi.io/v1\nkind: Kafka\nmetadata: {name: a}\nspec:\n"
         "  kafka:\n    replicas: 3\n    rack: {topologyKey: topology.kubernetes.io/zone}\n"
     )
-    assert own.racks == {"a": Given("topology.kubernetes.io/zone", "kafka.yaml:7")}
+    assert own.racks == {"a": Given("topology.kubernetes.io/zone", at("kafka.yaml:7"))}
 
 
 def test_each_exporter_of_a_collector_is_a_producer() -> None:
@@ -557,7 +558,7 @@ def test_properties_of_a_config_map_may_be_those_of_a_command() -> None:
         "    command: [kafka-server-start.sh, /c/server.properties]\n---\nkind: ConfigMap\n"
         "data:\n  server.properties: |\n    node.id=1\n    min.insync.replicas=2\n"
     )
-    assert own.kafka == Given("3.9.0", "k.yaml:4")
+    assert own.kafka == Given("3.9.0", at("k.yaml:4"))
     assert not any("not given" in text for text in own.warnings)
 
 
@@ -579,8 +580,8 @@ def test_a_value_that_something_fills_in_is_open() -> None:
         "      - KAFKA_NODE_ID=1\n      - KAFKA_MIN_INSYNC_REPLICAS=${MIN}\n",
         a_properties="spring.kafka.producer.acks=${ACKS}\nspring.kafka.producer.retries=3\n",
     )
-    assert own.broker["min.insync.replicas"] == Given("", "c.yml:6")
-    assert own.producers[0].settings["acks"] == Given("", "a.properties:1")
+    assert own.broker["min.insync.replicas"] == Given("", at("c.yml:6"))
+    assert own.producers[0].settings["acks"] == Given("", at("a.properties:1"))
     assert own.warnings == (
         "c.yml:6: min.insync.replicas: not stated: MIN fills it in",
         "a.properties:1: acks: not stated: ACKS fills it in",
@@ -634,7 +635,7 @@ def test_producers_of_connect_own_topics_do_not_have_its_prefixed_settings() -> 
         of_configs, of_offsets = exact
         assert acks == {"": "1", "c-config": of_configs, "c-offset": of_offsets, "c-status": "0"}
         assert {one.exactly_once for one in own.producers} == {
-            Given(support, "connect.properties:4")
+            Given(support, at("connect.properties:4"))
         }
         retries = {one.writes: "retries" in one.settings for one in own.producers}
         assert [topic for topic, stated in retries.items() if stated] == ["c-status"]

@@ -10,7 +10,7 @@ from confluent_kafka.admin import ConfigSource
 from ackproof.audit.setups import setups
 from ackproof.errors import ClusterError, ScenarioError
 from ackproof.own_config import running
-from ackproof.own_config.configuration import FileRead, Given, OwnConfig
+from ackproof.own_config.configuration import FileRead, Given, Option, OwnConfig, Running
 
 UNCLEAN = "unclean.leader.election.enable"
 BROKER = {"min.insync.replicas": "2", "node.id": "1", "ssl.key.password": "s3cret"}
@@ -61,11 +61,11 @@ def test_brokers_topic_and_the_smallest_number_of_replicas_are_taken() -> None:
     assert [given.value for given in counts if given] == ["3", "2", "2"]
     assert own.broker["node.id"].value == "1"
     assert "s3cret" not in repr(own)
-    assert topic.settings["retention.ms"].source == "topic orders at host:9092"
+    assert topic.settings["retention.ms"].source == Running("host:9092", "topic orders")
     assert own.producers == ()
     assert own.in_force
     assert own.read == (FileRead(file="host:9092", shape="running cluster"),)
-    assert own.broker["min.insync.replicas"] == Given("1", "broker 3 at host:9092")
+    assert own.broker["min.insync.replicas"] == Given("1", Running("host:9092", "broker 3"))
     [warning] = [one for one in own.warnings if one.startswith("min.insync.replicas differs")]
     assert "differs between brokers: 2 (" in warning
     assert "the answer takes 1." in warning
@@ -87,7 +87,7 @@ def test_controllers_decide_about_unclean_elections(monkeypatch, roles, dynamic,
         monkeypatch.setitem(BROKER, key, value)
     for key, value in dynamic.items():
         monkeypatch.setitem(DYNAMIC, key, value)
-    asked = replace(ask("orders"), kafka=Given("4.3.1", "--kafka"))
+    asked = replace(ask("orders"), kafka=Given("4.3.1", Option("--kafka")))
     found = {one.partition.unclean_leader_election for group in setups(asked) for one in group}
     assert {str(one).lower() for one in found} == values
 
