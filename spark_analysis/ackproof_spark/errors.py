@@ -22,3 +22,7 @@ class WarehouseError(AnalysisError):
 
 class HistoryError(AnalysisError):
     """A history file is malformed: the message names file, operation, value and what is legal."""
+
+
+class SegmentError(AnalysisError):
+    """A batch of a segment file is damaged, or has a format that is not read."""

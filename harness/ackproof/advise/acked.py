@@ -10,11 +10,12 @@ from pathlib import Path
 
 from ackproof.advise.disks import NodeDisks
 from ackproof.advise.outage import Outage
-from ackproof.advise.records import Record, read_records
+from ackproof.advise.records import read_records
 from ackproof.ledger import acked_log
 from ackproof.ledger.acked_log import AckedSend, LogProblems
 from ackproof_faults.interfaces.cluster import TopicPartition
 from ackproof_model.advice import Offsets
+from ackproof_spark.forensics.segment_records import Record
 from ackproof_spark.record import ID_HEADER
 from ackproof_spark.tables import Outcome
 

@@ -39,6 +39,7 @@ LEGACY = struct.Struct(">Ibb")
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 _CODEC_BITS = 0x07
+_APPEND_TIME = 0x08
 _TRANSACTIONAL = 0x10
 _CONTROL = 0x20
 _MAGIC_AT = 4
@@ -56,6 +57,7 @@ _OFFSETS = 2**63
 class Batch(NamedTuple):
     """The header of a batch. `size` includes the header; `records` is None for compressed messages.
 
+    `append_time`: all its records have the time at which the broker appended them, `max_timestamp`.
     `crc` is the checksum in the header; `crc_ok` whether the bytes match it. `leader_epoch`,
     `producer_id`, `producer_epoch` and `base_sequence` are -1 if absent, as Kafka writes it.
     """
@@ -75,7 +77,9 @@ class Batch(NamedTuple):
     transactional: bool
     control: bool
     records: int | None
+    base_timestamp: int
     max_timestamp: int
+    append_time: bool
 
 
 @dataclass(slots=True, kw_only=True)
@@ -121,9 +125,19 @@ def _batch(file: BinaryIO, position: int, left: int) -> Batch | str:
 
 
 def _modern(file: BinaryIO, position: int, offset: int, length: int, head: bytes) -> Batch | str:
-    epoch, magic, crc, attributes, delta, _, latest, producer, producer_epoch, sequence, count = (
-        HEADER.unpack(head)
-    )
+    (
+        epoch,
+        magic,
+        crc,
+        attributes,
+        delta,
+        earliest,
+        latest,
+        producer,
+        producer_epoch,
+        sequence,
+        count,
+    ) = HEADER.unpack(head)
     if offset + delta >= _OFFSETS:
         return _NO_BATCH
     computed = _checksum(file, head[_CRC_COVERS_FROM:], length - HEADER.size, _crc32c())
@@ -146,7 +160,9 @@ def _modern(file: BinaryIO, position: int, offset: int, length: int, head: bytes
         transactional=bool(attributes & _TRANSACTIONAL),
         control=bool(attributes & _CONTROL),
         records=count,
+        base_timestamp=earliest,
         max_timestamp=latest,
+        append_time=bool(attributes & _APPEND_TIME),
     )
 
 
@@ -173,7 +189,9 @@ def _legacy(file: BinaryIO, position: int, offset: int, length: int, head: bytes
         transactional=False,
         control=False,
         records=None if codec else 1,
+        base_timestamp=-1,
         max_timestamp=struct.unpack_from(">q", head, LEGACY.size)[0] if timed else -1,
+        append_time=bool(attributes & _APPEND_TIME),
     )
 
 
