@@ -273,17 +273,15 @@ def predict(scenario: Path | str) -> dict[str, PredictionRecord]:
 def run(scenario: Path | str, *, out: Path | str = "runs") -> list[tuple[Path, Verdict]]:
     """Run every configuration of a scenario file; return the run directories and verdicts."""
     from ackproof.console import Console
-    from ackproof.containers.engine import connect
-    from ackproof.execution.runner import run_suite
+    from ackproof.execution.runner import engine_of, run_suite
     from ackproof.progress import ConsoleReporter
     from ackproof.scenario.loader import load
 
     configurations = load(Path(scenario))
-    ours = any(configured.scenario.cluster.attach is None for configured in configurations)
     runs = run_suite(
         configurations,
         out=Path(out),
-        client=connect() if ours else None,
+        client=engine_of(configurations),
         reporter=ConsoleReporter(Console(stderr=True)),
     )
     return list(runs)

@@ -357,12 +357,11 @@ def _run_once(config: pytest.Config, configured: Configured, *, trial: int) -> t
 
 def _run(configured: Configured, out: Path) -> Path:
     from ackproof.console import Console
-    from ackproof.containers.engine import connect
-    from ackproof.execution.runner import run
+    from ackproof.execution.runner import engine_of, run
     from ackproof.progress import ConsoleReporter
     from ackproof.report.html import write_html
 
-    client = connect() if configured.scenario.cluster.attach is None else None
+    client = engine_of([configured])
     reporter = ConsoleReporter(Console(file=sys.stderr))
     run_dir, _ = run(configured, out=out, client=client, reporter=reporter)
     write_html(run_dir / "report.html", [run_dir], title=configured.scenario.name)

@@ -203,11 +203,10 @@ def print_warnings(warnings: Sequence[str]) -> None:
 
 
 def engine(configurations: Sequence[Configured]) -> Any:
-    """Return a client of the container engine; None if every cluster is an attached one."""
-    from ackproof.containers.engine import connect
+    """Return a client of the container engine; None if no cluster of these needs it."""
+    from ackproof.execution.runner import engine_of
 
-    boots = any(one.scenario.cluster.attach is None for one in configurations)
-    return connect() if boots else None
+    return engine_of(configurations)
 
 
 def write_reports(run_dirs: Sequence[Path], verdicts: Sequence[Any], *, title: str) -> None:

@@ -13,15 +13,16 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Self
 
 from ackproof.clients.program import PR_SET_PDEATHSIG
 from ackproof.clients.shared_page import Progress
 from ackproof.clients.supervisor import ClientSupervisor
 from ackproof.errors import ScenarioError, WorkloadError
 from ackproof.ledger import acked_log
+from ackproof.ledger.conversion import AckedLogs, convert
 from ackproof.scenario.application import Application
 from ackproof.scenario.model import Scenario
+from ackproof.scenario.workload import OurProducers, OwnApplication
 
 #: Characters of the application's output that a message quotes.
 _LOG_TAIL = 2000
@@ -34,30 +35,6 @@ def acked_logs(application: Application, run_dir: Path) -> list[Path]:
     """Return the acked logs of a run: ackproof's, then the application's own."""
     ours = [acked_log.path(run_dir)] if application.command else []
     return [*ours, *(Path(log) for log in application.logs)]
-
-
-def require_startable(application: Application) -> None:
-    """Raise ScenarioError for a missing command or program, or an existing acked log."""
-    if not application.command:
-        raise ScenarioError(
-            "workload.application.command is missing, so there is nothing to run",
-            hint="Give the command that starts your application; what it has sent already is "
-            "judged by: ackproof check --acked FILE --bootstrap HOST:PORT",
-        )
-    program = application.command[0]
-    path = application.environment.get("PATH", _search_path())
-    if shutil.which(program, path=path) is None:
-        raise ScenarioError(
-            f"workload.application.command: {program!r} is no program that can be run",
-            hint="Give a program and its arguments. It is looked for in PATH, or by its path from "
-            "the folder in which ackproof runs, and must be executable.",
-        )
-    for log in application.logs:
-        if Path(log).exists():
-            raise ScenarioError(
-                f"the acked log {log} exists already: its sends are not of this run",
-                hint="Move it away, or judge it with: ackproof check --acked",
-            )
 
 
 class ApplicationSupervisor(ClientSupervisor):
@@ -76,8 +53,7 @@ class ApplicationSupervisor(ClientSupervisor):
         secrets: Mapping[str, str],
     ) -> None:
         super().__init__(scenario, run_dir, bootstrap_servers=bootstrap_servers, secrets=secrets)
-        assert scenario.workload.application is not None  # the caller checks it
-        self._application = scenario.workload.application
+        self._application = _application(scenario)
         self._run_dir = run_dir
         self._folder = acked_log.path(run_dir).parent
         self._output = self._folder / "output.log"
@@ -96,15 +72,34 @@ class ApplicationSupervisor(ClientSupervisor):
         self._acked = 0
         self._read_to: dict[Path, int] = {}
 
-    def __enter__(self) -> Self:
-        super().__enter__()
-        try:
-            self._process = self._start_application()
-        except BaseException:
-            super().__exit__()
-            raise
+    @staticmethod
+    def require_startable(scenario: Scenario) -> None:
+        """Raise ScenarioError for a missing command or program, or an existing acked log."""
+        application = _application(scenario)
+        if not application.command:
+            raise ScenarioError(
+                "workload.application.command is missing, so there is nothing to run",
+                hint="Give the command that starts your application; what it has sent already is "
+                "judged by: ackproof check --acked FILE --bootstrap HOST:PORT",
+            )
+        program = application.command[0]
+        path = application.environment.get("PATH", _search_path())
+        if shutil.which(program, path=path) is None:
+            raise ScenarioError(
+                f"workload.application.command: {program!r} is no program that can be run",
+                hint="Give a program and its arguments. It is looked for in PATH, or by its path "
+                "from the folder in which ackproof runs, and must be executable.",
+            )
+        for log in application.logs:
+            if Path(log).exists():
+                raise ScenarioError(
+                    f"the acked log {log} exists already: its sends are not of this run",
+                    hint="Move it away, or judge it with: ackproof check --acked",
+                )
+
+    def _start_senders(self) -> None:
+        self._process = self._start_application()
         self._deadline = time.monotonic() + self._workload.seconds
-        return self
 
     def _start_application(self) -> subprocess.Popen[bytes]:
         self._folder.mkdir(exist_ok=True)
@@ -133,6 +128,10 @@ class ApplicationSupervisor(ClientSupervisor):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         super().__exit__()
+
+    def take_acked_logs(self) -> AckedLogs:
+        logs = acked_logs(self._application, self._run_dir)
+        return convert(logs, self._run_dir, lenient=True)
 
     def progress(self) -> Progress:
         """Return the acks in the acked logs so far; other sends are unknown."""
@@ -184,6 +183,17 @@ class ApplicationSupervisor(ClientSupervisor):
         whole = text[: text.rfind(b"\n") + 1]
         self._read_to[path] = self._read_to.get(path, 0) + len(whole)
         return sum(acked_log.is_ack(line) for line in whole.splitlines())
+
+
+def supervisor_of(scenario: Scenario) -> type[ClientSupervisor]:
+    """Return the class that starts the senders of this scenario, and its other clients."""
+    ours = isinstance(scenario.senders, OurProducers)
+    return ClientSupervisor if ours else ApplicationSupervisor
+
+
+def _application(scenario: Scenario) -> Application:
+    assert isinstance(scenario.senders, OwnApplication)  # `supervisor_of` selects by it
+    return scenario.senders.application
 
 
 def _search_path() -> str:

@@ -41,8 +41,6 @@ class ClientSpecs:
 
     def producers(self) -> Iterator[ProducerSpec]:
         scenario, workload = self._scenario, self._scenario.workload
-        if workload.application is not None:
-            return
         numbers = count()
         for topic, sends in scenario.sends.items():
             share, extra = divmod(sends.records, sends.producers)
@@ -127,7 +125,7 @@ class ClientSpecs:
                     ends=self.ends,
                     into={topic: scenario.topics[topic].partitions for topic in group.into},
                     transactional_id=self._id(f"{name}-{member}"),
-                    id_header=workload.application.header if workload.application else "",
+                    id_header=scenario.senders.id_header,
                     **self._consumer_files(number),
                 )
 
@@ -194,6 +192,6 @@ class ClientSpecs:
             "events": arrow_stream.stream_path(self._run_dir, "consumer_events", name),
             "effects": arrow_stream.stream_path(self._run_dir, "effects", name),
             "identities": arrow_stream.stream_path(self._run_dir, "read_identities", name)
-            if self._scenario.workload.application
+            if self._scenario.senders.id_header
             else None,
         }

@@ -17,6 +17,7 @@ from ackproof.clients.shared_page import NOT_READY, Progress, State, total
 from ackproof.clients.specs import FENCED, WRITE_TIMEOUT_S, ConsumerSpec, ProducerSpec
 from ackproof.errors import WorkloadError
 from ackproof.ledger import arrow_stream
+from ackproof.ledger.conversion import AckedLogs
 from ackproof.safe_files import replacing
 from ackproof.scenario.client import refresh_setting
 from ackproof.scenario.model import Scenario
@@ -53,7 +54,7 @@ def _of_java(spec: ProducerSpec, scenario: Scenario, in_force: Mapping[str, Any]
         "enable.idempotence": sends.settings.idempotence,
         "retries": sends.settings.retries,
     }
-    if _PROTOCOL in in_force and scenario.cluster.attach is None:
+    if _PROTOCOL in in_force and scenario.cluster_kind.is_described:
         expected[_PROTOCOL] = scenario.transaction_protocol(sends.client)
     return [
         f"producer {spec.number} works with {key}={json.dumps(in_force.get(key))}, and the "
@@ -118,13 +119,20 @@ class ClientSupervisor:
             self._start_probe()
             for consumer in self._specs.consumers():
                 self._start(ConsumerProcess(consumer, secrets=self._secrets))
-            for producer in self._specs.producers():
-                self._start(ProducerProcess(producer, secrets=self._secrets))
+            self._start_senders()
             starting.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._running.close()
+
+    @staticmethod
+    def require_startable(scenario: Scenario) -> None:
+        """Raise ScenarioError if the senders cannot be started; ackproof's own producers can."""
+
+    def take_acked_logs(self) -> AckedLogs:
+        """Convert the acked logs into ledgers; ackproof's own producers have none."""
+        return AckedLogs(unread=[], remarks=[], lowest={})
 
     @property
     def processes(self) -> list[ProducerProcess | ConsumerProcess]:
@@ -332,6 +340,10 @@ class ClientSupervisor:
         """Whether a process ended because its successor took over its transactional.id."""
         first = process.error.partition("\n")[0]
         return process.name in self.successors and first.endswith(FENCED)
+
+    def _start_senders(self) -> None:
+        for producer in self._specs.producers():
+            self._start(ProducerProcess(producer, secrets=self._secrets))
 
     def _start(self, process: ProducerProcess | ConsumerProcess) -> None:
         if isinstance(process, ProducerProcess):

@@ -134,10 +134,8 @@ class Load:
 
 def unfinished(schedule: Schedule, scenario: Scenario) -> list[str]:
     """Return the faults that were not executed, as troubles: the prediction assumes all of them."""
-    who, limits = "workload", "workload.records or workload.seconds"
-    if scenario.workload.application is not None:
-        who, limits = "application", "workload.seconds, if it did not end by itself"
-    advice = f"the {who} ended before (raise {limits})"
+    senders = scenario.senders
+    advice = f"the {senders.noun} ended before (raise {senders.limits})"
     # A producer that may stop ends the workload while a fault is in force.
     unended = [] if scenario.workload.may_stop_for else schedule.unended
     return [

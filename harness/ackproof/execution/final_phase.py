@@ -9,7 +9,6 @@ from dataclasses import asdict
 from typing import Any
 
 from ackproof.clients import forwarding
-from ackproof.clients.application_process import acked_logs
 from ackproof.clients.supervisor import ClientSupervisor
 from ackproof.cluster.admin import KEEP_EVERYTHING
 from ackproof.cluster.booted import KafkaCluster
@@ -17,7 +16,6 @@ from ackproof.cluster.hanging_transactions import HangingTransaction, HangingTra
 from ackproof.errors import ClusterError
 from ackproof.execution.final_log import take_final_log
 from ackproof.execution.run_state import RunCluster, RunState, now
-from ackproof.ledger import conversion
 from ackproof.observation import broker_log
 from ackproof.progress import Reporter
 from ackproof.scenario.model import Scenario
@@ -184,11 +182,9 @@ def run_final_phase(
             run.troubles.append(str(error))
             reason = "the ISR was not full"
     run.troubles += clients.finish_probe()
-    application = scenario.workload.application
-    if application is not None:
-        logs = conversion.convert(acked_logs(application, run.run_dir), run.run_dir, lenient=True)
-        run.troubles += logs.unread
-        run.unobserved += logs.remarks
+    acked = clients.take_acked_logs()
+    run.troubles += acked.unread
+    run.unobserved += acked.remarks
     if removes(scenario) and not cluster.interfaces.missing(["operations"]):
         _stop_removal(scenario, cluster, run)
     clients.await_assignment(partitions)
@@ -218,7 +214,7 @@ def run_final_phase(
             bootstrap_servers=cluster.bootstrap_servers,
             settings=cluster.client_settings,
             committed_only=scenario.workload.transactions is not None,
-            id_header=application.header if application is not None else "",
+            id_header=scenario.senders.id_header,
             ends=[
                 PartitionEnd(
                     topic=topic,
@@ -232,8 +228,7 @@ def run_final_phase(
             ],
         )
         replicas.result()
-    if application is None and scenario.workload.transactions is None:
-        # An application may continue to write, and markers of transactions are not records.
+    if scenario.senders.leave_no_gap:
         run.troubles += appended_since(ends, cluster.admin.end_offsets)
 
 

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Required, TypedDict, Unpack
 
 from ackproof import doctor
 from ackproof.clients import java_client, librdkafka_wheel
-from ackproof.clients.application_process import ApplicationSupervisor, require_startable
-from ackproof.clients.supervisor import ClientSupervisor
+from ackproof.clients.application_process import supervisor_of
 from ackproof.cluster.attached import NOT_OBSERVED, AttachedCluster, attached
 from ackproof.cluster.booted import KafkaCluster
 from ackproof.cluster.pool import ClusterPool, Lease
@@ -36,12 +35,19 @@ from ackproof.progress import Reporter
 from ackproof.runs import directory as runs
 from ackproof.runs.verdict import Verdict
 from ackproof.scenario.attach import AttachSpec
+from ackproof.scenario.cluster_kinds import Attached
 from ackproof.scenario.loader import Configured, dump
 from ackproof.scenario.model import Scenario
 from ackproof.spark_session import preflight, start_early
 
 if TYPE_CHECKING:
     from docker import DockerClient
+
+
+def engine_of(configurations: Iterable[Configured]) -> DockerClient | None:
+    """Return a client of the container engine, None if no cluster of these needs it."""
+    needed = any(one.scenario.cluster_kind.needs_engine for one in configurations)
+    return connect() if needed else None
 
 
 class How(TypedDict, total=False):
@@ -128,8 +134,8 @@ def record(
     with state, contextlib.ExitStack() as stack:
         lease: Lease | None = None
         cluster: RunCluster
-        if scenario.cluster.attach is not None:
-            cluster = _attach(scenario.cluster.attach, state, stack, reporter)
+        if isinstance(kind := scenario.cluster_kind, Attached):
+            cluster = _attach(kind.attach, state, stack, reporter)
         else:
             lease = _boot(state, stack, reporter, client=client, pool=pool)
             cluster = lease.cluster
@@ -153,8 +159,7 @@ def record(
                     settings=cluster.client_settings,
                 )
             spark.join()
-            ours = scenario.workload.application is None
-            with (ClientSupervisor if ours else ApplicationSupervisor)(
+            with supervisor_of(scenario)(
                 scenario,
                 run_dir,
                 bootstrap_servers=cluster.bootstrap(scenario.workload.listener),
@@ -190,8 +195,7 @@ def _attach(
 
 def _prepare_clients(scenario: Scenario, reporter: Reporter) -> None:
     """Install and compile what the clients need, before anything boots."""
-    if scenario.workload.application is not None:
-        require_startable(scenario.workload.application)
+    supervisor_of(scenario).require_startable(scenario)
     for client in scenario.clients:
         if client.java is not None:
             java_client.class_path(client.java, reporter.note)
@@ -276,10 +280,10 @@ def run_suite(
 
 
 def _require_keepable(configured: Configured) -> None:
-    cluster = configured.scenario.cluster
-    if cluster.attach is not None:
+    scenario = configured.scenario
+    if not scenario.cluster_kind.is_described:
         raise ScenarioError("--keep is for clusters that ackproof starts; this one is attached")
-    if cluster.proxied:
+    if scenario.cluster.proxied:
         raise ScenarioError(
             "--keep is not possible with cluster.proxied: the Kafka proxy ends with this command"
         )

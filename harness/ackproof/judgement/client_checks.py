@@ -240,8 +240,8 @@ def _client_numbers(evidence: Evidence) -> dict[str, set[int]]:
         for path in folder.glob("*"):
             if name := _FILE_NAME.fullmatch(path.name):
                 numbers[name[1]].add(int(name[2]))
-    if workload.application is not None:
-        return {**numbers, "producer": set()}  # its acked logs are numbered like producers
+    if not evidence.scenario.senders.are_our_clients:
+        numbers["producer"].clear()  # acked logs are numbered like producers
     return {
         kind: {number for number in known if number < PROBE_PRODUCERS}
         for kind, known in numbers.items()
@@ -386,8 +386,8 @@ def _consumed(evidence: Evidence) -> tuple[set[str], LastReads]:
 
 
 def send_times(evidence: Evidence) -> Iterator[str]:
-    if evidence.scenario.workload.application is not None:
-        return  # its acked log may have no times
+    if not evidence.scenario.senders.times_are_recorded:
+        return
     pages = {
         producer_ledger.table_path(evidence.run_dir, number).stem: page
         for number, page in evidence.producer_pages().items()

@@ -163,14 +163,13 @@ def reported_errors(evidence: Evidence) -> list[str]:
 
 def read_to_the_end(evidence: Evidence) -> Iterator[str]:
     scenario = evidence.scenario
-    application = scenario.workload.application
-    # The begin offsets of existing topics were compared with the acked offsets before reading.
-    existing_topics = application is not None and not application.command
     for row in evidence.rows("partition_ends"):
         name = f"{row['topic']}-{row['partition']}"
         if not row["complete"]:
             yield f"{name} was not read to its end: {row['reason']}"
-        if row["begin_offset"] != 0 and not (existing_topics or _expires(scenario, row["topic"])):
+        # The begin offsets of existing topics were compared with the acked offsets before reading.
+        empty_at_first = scenario.senders.create_topics and not _expires(scenario, row["topic"])
+        if row["begin_offset"] != 0 and empty_at_first:
             yield (
                 f"{name} begins at offset {row['begin_offset']}: retention or a fault removed the "
                 "records before it, which cannot be looked up"
@@ -195,10 +194,8 @@ def ends(evidence: Evidence) -> Iterator[str]:
             yield f"partition_ends has {count} rows of {topic}-{partition} instead of one"
     for topic, partition in sorted(counts):
         yield f"partition_ends has {topic}-{partition}, which the scenario does not write to"
-    # Every offset has a record or a transaction marker. Topics of an application may have markers,
-    # too.
-    workload = scenario.workload
-    gapless = workload.transactions is None and workload.application is None
+    # Every offset has a record or a transaction marker.
+    gapless = scenario.senders.leave_no_gap
     last = _last_offsets(evidence)
     for row in rows:
         name, end = f"{row['topic']}-{row['partition']}", row["end_offset"]
@@ -251,7 +248,7 @@ def outcomes(evidence: Evidence) -> Iterator[str]:
         yield "nothing was acked, so nothing could be lost"
     elif acked < _LEAST_ACKED * observed["sent"]:
         yield f"only {acked:,} of {observed['sent']:,} sends were acked"
-    elif evidence.scenario.workload.application is None:  # which may leave partitions unused
+    elif evidence.scenario.senders.fill_every_partition:
         for partition in evidence.metrics.unacked_partitions:
             yield f"nothing was acked in {partition}"
 
@@ -259,9 +256,10 @@ def outcomes(evidence: Evidence) -> Iterator[str]:
 def replicas(evidence: Evidence) -> Iterator[str]:
     scenario, observed = evidence.scenario, evidence.observed
     expected = scenario.expect.diverged
-    # By default, only replicas of our own brokers in topics without compaction are compared.
-    own = scenario.cluster.attach is None and not scenario.compacts(scenario.workload.topic)
-    wanted = expected == "some" or (expected != "any" and own)
+    # By default, replicas are compared if they are read and their topic is not compacted.
+    compacted = scenario.compacts(scenario.workload.topic)
+    compared = scenario.cluster_kind.nodes_are_read and not compacted
+    wanted = expected == "some" or (expected != "any" and compared)
     if "diverged" not in observed and wanted:
         yield f"diverged: {expected} is expected, and {_why_not_compared(evidence)}"
     if gaps := observed.get("gap", 0):

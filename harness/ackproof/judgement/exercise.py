@@ -55,7 +55,7 @@ def _unsent(evidence: Evidence, fault: FaultReport) -> Iterator[str]:
 
 def _why_unsent(scenario: Scenario, fault: FaultReport, topic: str) -> str:
     sends = scenario.sends[topic]
-    if scenario.workload.application is not None or not fault.added:
+    if not (scenario.senders.are_our_clients and fault.added):
         return ""
     if sends.partition is not None:
         return f" (workload.partition is {sends.partition}: remove it)"
@@ -93,12 +93,11 @@ def _unread(evidence: Evidence, fault: FaultReport) -> Iterator[str]:
 def _uncoordinated(evidence: Evidence, fault: FaultReport) -> Iterator[str]:
     """Yield that no coordinator used what a fault moved of an internal topic.
 
-    One of the partitions suffices: a group or a transactional.id uses only one. An application's
-    use is not known.
+    One of the partitions suffices: a group or a transactional.id uses only one.
     """
     moved = [one for one in fault.moved if one[0] in _COORDINATED]
-    if not moved or evidence.scenario.workload.application is not None:
-        return
+    if not (moved and evidence.scenario.senders.are_our_clients):
+        return  # an application's groups and transactions are not known
     used = evidence.once("coordinated", lambda: _last_coordinated(evidence))
     if all(used.get(one, -1) < _since(fault) for one in moved):
         yield f"{fault}: no {_COORDINATED[moved[0][0]]} in {_named(moved)} afterwards"

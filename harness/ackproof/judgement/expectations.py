@@ -52,8 +52,8 @@ _WANTED = {True: "yes", False: "no"}
 def inapplicable(scenario: Scenario) -> list[str]:
     """Return the anomalies that the scenario's clients cannot show."""
     anomalies: list[Anomaly] = []
-    if scenario.workload.application is not None:
-        anomalies.append(Anomaly.REORDERED)  # an acked log is in the order of acks
+    if not scenario.senders.order_is_recorded:
+        anomalies.append(Anomaly.REORDERED)
     if scenario.workload.transactions is None:
         anomalies += OF_TRANSACTIONS
     if not scenario.workload.consumers:

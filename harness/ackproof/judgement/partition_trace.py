@@ -92,7 +92,7 @@ def traces(evidence: Evidence) -> Iterator[tuple[TopicPartition, model.Trace | N
 
 
 def _why_not_checked(evidence: Evidence) -> str:
-    if evidence.scenario.cluster.attach is not None:
+    if not evidence.scenario.cluster_kind.nodes_are_read:
         return "an attached cluster's broker logs are not available"
     if not (evidence.run_dir / "metadata.log").exists():
         return "there is no metadata log of a controller"

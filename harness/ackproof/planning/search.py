@@ -140,7 +140,7 @@ def timers(scenario: Scenario) -> Timers:
 
 def _unsupported(scenario: Scenario) -> Iterator[str]:
     cluster = scenario.cluster
-    if cluster.attach is not None:
+    if not scenario.cluster_kind.is_described:
         yield "an attached cluster cannot lose power; remove cluster.attach"
     if cluster.combined:
         yield (

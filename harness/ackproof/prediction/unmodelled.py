@@ -47,7 +47,7 @@ _NEW_EPOCH_SINCE = (2, 5)
 
 def unknown_rules(scenario: Scenario) -> str:
     """Return the reason why the model has no rules for this cluster; '' if it has."""
-    if scenario.cluster.attach is not None:
+    if not scenario.cluster_kind.is_described:
         return "an attached cluster's settings are unknown before a run, so no anomaly is excluded"
     if "metadata.version" in scenario.cluster.features:
         return (

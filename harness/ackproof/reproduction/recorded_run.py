@@ -291,7 +291,7 @@ def _topics(scenario: Scenario, run_dir: Path) -> dict[str, object]:
     """Return the topics; the workload's topic has its first replica assignment."""
     topics: dict[str, object] = dict(scenario.topics)
     name, topic = scenario.workload.topic, scenario.topic
-    if topic.assignment or scenario.cluster.attach is not None:
+    if topic.assignment or not scenario.cluster_kind.is_described:
         return topics
     first: dict[int, list[int]] = {}
     for row in sorted(table_rows(run_dir, "partition_states"), key=lambda row: row["at"]):

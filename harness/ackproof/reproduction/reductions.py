@@ -116,7 +116,7 @@ def records(scenario: Scenario, *, sent: int) -> list[Number]:
 
 def nodes(scenario: Scenario) -> list[Number]:
     cluster = scenario.cluster
-    if cluster.attach is not None:
+    if not scenario.cluster_kind.is_described:
         return []
     named = [broker for fault in scenario.faults for broker in fault.target.brokers]
     factors = [topic.replication_factor for topic in scenario.topics.values()]

@@ -2,23 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-
 from pydantic import Field
 
-from ackproof.scenario.types import Problem, StrictModel
-from ackproof_faults import Fault
+from ackproof.scenario.types import StrictModel
 from ackproof_faults.conditions.durations import Duration
-from ackproof_faults.conditions.kinds import ProgressIs
-from ackproof_model.effects import Client
-
-#: Keys of `workload` that describe ackproof's own producers.
-OF_OUR_PRODUCERS = frozenset(
-    {
-        *("producers", "rate", "window", "size", "partition", "keys", "records", "may_stop_for"),
-        *("transactions", "probe", "beside"),
-    }
-)
 
 
 class Application(StrictModel):
@@ -59,33 +46,3 @@ class Application(StrictModel):
     def producers(self) -> int:
         """The number of acked logs."""
         return len(self.logs) + bool(self.command)
-
-
-def application_problems(
-    application: Application | None, changed: Iterable[str], faults: Iterable[Fault]
-) -> Iterator[Problem]:
-    """Yield settings that conflict with an application.
-
-    `changed` are the keys of `workload` that differ from their defaults.
-    """
-    if application is None:
-        return
-    for key in sorted(OF_OUR_PRODUCERS & set(changed)):
-        yield (
-            ("workload", key),
-            f"{key} describes ackproof's own producers, and workload.application sends instead: "
-            "remove one of them",
-        )
-    for fault in faults:
-        if any(isinstance(one, Client) and one.role == "producer" for one in fault.effects):
-            yield (
-                ("faults",),
-                f"{fault.name!r} acts on ackproof's own producers, and workload.application sends "
-                "instead: remove one of them",
-            )
-        for condition in fault.when.simple:
-            if isinstance(condition, ProgressIs) and condition.outcome == "sent":
-                yield (
-                    ("faults",),
-                    f"'{condition}': an acked log counts acks, not sends: use 'acked'",
-                )

@@ -13,9 +13,10 @@ from pydantic import Field, model_validator
 from ackproof.kafka_versions import DEFAULT_KAFKA, FEATURES_SINCE, numbers
 from ackproof.scenario.client import ClientLibrary, with_clients
 from ackproof.scenario.cluster import ClusterSpec
+from ackproof.scenario.cluster_kinds import ClusterKind, cluster_kind_of
 from ackproof.scenario.topics import TopicSpec, internal_topics
 from ackproof.scenario.types import KafkaVersion, StrictModel
-from ackproof.scenario.workload import Sends, Workload
+from ackproof.scenario.workload import Senders, Sends, Workload, senders_of
 from ackproof_faults import BlastRadius, Fault, StepList
 from ackproof_faults.schedule.blocks import every_fault
 from ackproof_model.effects import AddsPartitions, Configures
@@ -168,7 +169,9 @@ class Scenario(StrictModel):
     @property
     def every_topic(self) -> Mapping[str, TopicSpec]:
         """The topics and the internal ones, which faults may target, too."""
-        return {**internal_topics(self.cluster, self.kafka), **self.topics}
+        cluster = self.cluster
+        internal = internal_topics(cluster.brokers, cluster.settings, self.kafka)
+        return {**internal, **self.topics}
 
     @property
     def topic(self) -> TopicSpec:
@@ -181,11 +184,17 @@ class Scenario(StrictModel):
         return str(all_topics if own is None else own) == "1"
 
     @property
+    def cluster_kind(self) -> ClusterKind:
+        return cluster_kind_of(self.cluster)
+
+    @property
+    def senders(self) -> Senders:
+        return senders_of(self.workload)
+
+    @property
     def sends(self) -> dict[str, Sends]:
         """The sends to each topic that is written to, the workload's topic first."""
-        if self.workload.application is not None:
-            return dict.fromkeys((self.workload.topic, *self.topics), self.workload)
-        return {self.workload.topic: self.workload, **self.workload.beside}
+        return self.senders.sends(self.topics)
 
     @property
     def clients(self) -> list[ClientLibrary]:
@@ -198,7 +207,7 @@ class Scenario(StrictModel):
         It is 2 if brokers and client are of 4.0 or later and the cluster has transaction.version=2,
         the default of a new cluster. It is 1 for librdkafka, and for attached clusters.
         """
-        if client.java is None or self.cluster.attach is not None:
+        if client.java is None or not self.cluster_kind.is_described:
             return 1
         known = min(numbers(self.kafka), numbers(client.java)) >= FEATURES_SINCE[_TRANSACTIONS]
         return 2 if known and int(self.cluster.features.get(_TRANSACTIONS, 2)) >= 2 else 1
@@ -206,9 +215,7 @@ class Scenario(StrictModel):
     @property
     def producers(self) -> int:
         """The number of ledgers: one for each producer, or for each acked log of an application."""
-        if self.workload.application is not None:
-            return self.workload.application.producers
-        return sum(sends.producers for sends in self.sends.values())
+        return self.senders.producers
 
     @property
     def written(self) -> list[tuple[str, int]]:

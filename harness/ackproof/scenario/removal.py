@@ -74,7 +74,7 @@ def _settings(scenario: Scenario, topic: str) -> Iterator[Mapping[str, object]]:
 def records_of(scenario: Scenario, topic: str) -> Records:
     """Return how old and how large the records of one partition of a topic can be."""
     sends, workload = scenario.sends[topic], scenario.workload
-    application = workload.application is not None
+    limited = scenario.senders.records_are_limited
     misdated: dict[str, float] = {}
     clocks: dict[str, list[float]] = {}
     for fault in scenario.every_fault:
@@ -84,16 +84,16 @@ def records_of(scenario: Scenario, topic: str) -> Records:
             elif isinstance(effect, Skews):
                 clocks.setdefault(fault.name, []).append(effect.by)
     most = min(sends.records, sends.rate * workload.seconds) * (sends.size.max + _OVERHEAD)
-    steady = not (scenario.every_fault or application or _compressed(scenario, topic))
+    steady = limited and not (scenario.every_fault or _compressed(scenario, topic))
     even = scenario.topics[topic].partitions == 1 or sends.partition is not None
     return Records(
         lasts_s=max(DAY_S, workload.seconds + _FINAL_PHASE_S),
         # Without idempotence records may be written again; a probe writes others.
-        most_bytes=math.inf if application or workload.probe else 2 * most,
-        misdated_s=math.inf if application else max(misdated.values(), default=0),
-        misdated_by="the application sets them"
-        if application
-        else f"{', '.join(misdated)} sends old ones",
+        most_bytes=2 * most if limited and not workload.probe else math.inf,
+        misdated_s=max(misdated.values(), default=0) if limited else math.inf,
+        misdated_by=f"{', '.join(misdated)} sends old ones"
+        if limited
+        else f"the {scenario.senders.noun} sets them",
         ahead_s=max((by for each in clocks.values() for by in each if by > 0), default=0),
         behind_s=max((-by for each in clocks.values() for by in each if by < 0), default=0),
         clock_by=f"{', '.join(clocks)} sets clocks wrong",
@@ -148,7 +148,7 @@ def removal_warnings(scenario: Scenario) -> Iterator[Problem]:
 
 def _unjudgeable_compaction(sends: Sends, workload: Workload) -> Iterator[str]:
     """Yield why compacted records cannot be distinguished from lost ones, and what to do."""
-    if sends.keys is None or workload.application is not None:
+    if sends.keys is None:
         yield "unless each record has a key that is known: set workload.keys"
     if sends.settings.acks == "0":
         yield "with acks: 0, because the producer then gets no offsets: use another value"

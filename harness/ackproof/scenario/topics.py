@@ -12,7 +12,6 @@ from typing import Any
 
 from pydantic import Field, model_validator
 
-from ackproof.scenario.cluster import ClusterSpec
 from ackproof.scenario.types import Setting, StrictModel
 from ackproof_model.configuration import Profile
 
@@ -102,8 +101,11 @@ SETTINGS = (
 )
 
 
-def internal_topics(cluster: ClusterSpec, kafka: str) -> Mapping[str, TopicSpec]:
-    settings = {**default_settings(cluster.brokers), **cluster.settings}
+def internal_topics(
+    brokers: int, own_settings: Mapping[str, Setting], kafka: str
+) -> Mapping[str, TopicSpec]:
+    """Return the internal topics of a cluster whose brokers have these settings of their own."""
+    settings = {**default_settings(brokers), **own_settings}
     least, unclean = "min.insync.replicas", "unclean.leader.election.enable"
     own: dict[str, dict[str, Setting]] = {
         OFFSETS: {

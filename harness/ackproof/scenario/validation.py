@@ -7,12 +7,8 @@ from collections.abc import Iterator, Mapping
 
 from ackproof import kafka_versions
 from ackproof.kafka_versions import caps_min_isr, uses_zookeeper
-from ackproof.scenario.application import application_problems
-from ackproof.scenario.attach import REFERENCE, AttachSpec
 from ackproof.scenario.client import JavaConsumerSettings, JavaProducerSettings
-from ackproof.scenario.cluster import cluster_problems
 from ackproof.scenario.kafka_keys import Scope, ignored
-from ackproof.scenario.librdkafka import forbidden, unreadable_files
 from ackproof.scenario.model import Scenario
 from ackproof.scenario.topics import TopicSpec
 from ackproof.scenario.types import Problem, Setting, YamlPath, padding
@@ -29,9 +25,6 @@ _PEM_SINCE = (2, 7)
 #: Maximum number of partitions that the probe reads and writes.
 PROBED_PARTITIONS = 24
 
-_SECRET = re.compile(r"password|secret|\.key\.pem$|oauthbearer\.config|jaas")
-_OWNED_BY_ATTACH = ("bootstrap.servers", "metadata.broker.list", "client.id", "group.id")
-
 #: The pattern of some topic settings, and its meaning in words.
 _TOPIC_SETTINGS = {
     "min.insync.replicas": (r"[1-9][0-9]{0,3}", "a whole number from 1"),
@@ -45,23 +38,14 @@ _TOPIC_SETTINGS = {
 
 def problems(scenario: Scenario) -> Iterator[Problem]:
     """Yield problems outside the faults; later ones may follow from the first."""
-    attach = scenario.cluster.attach
+    kind = scenario.cluster_kind
+    created = scenario.topics if scenario.senders.create_topics else ()
     yield from _client_problems(scenario)
     yield from _certificate_problems(scenario)
-    if attach is None:
-        yield from cluster_problems(scenario.cluster, scenario.kafka)
-    else:
-        yield from _attach_problems(scenario, attach)
+    yield from kind.problems(scenario.kafka, created)
     for name, topic in scenario.topics.items():
         yield from _topic_problems(name, topic)
-        if attach is None and topic.replication_factor > scenario.cluster.brokers:
-            yield (
-                ("topics", name, "replication_factor"),
-                f"{topic.replication_factor} replicas need as many brokers, but cluster.brokers "
-                f"is {scenario.cluster.brokers}",
-            )
-        if attach is None:
-            yield from _assignment_problems(name, topic, scenario.cluster.brokers)
+        yield from kind.topic_problems(name, topic)
     if scenario.workload.listener not in ("EXTERNAL", *scenario.cluster.listeners):
         legal = ", ".join(("EXTERNAL", *scenario.cluster.listeners))
         yield (
@@ -75,17 +59,17 @@ def problems(scenario: Scenario) -> Iterator[Problem]:
             "the workload itself writes to this topic: name another topic in beside",
         )
     for name, sends in scenario.sends.items():
-        path = ("workload",) if name == scenario.workload.topic else ("workload", "beside", name)
+        path: YamlPath = ("workload",)
+        if name != scenario.workload.topic:
+            path = ("workload", "beside", name)
         if name not in scenario.topics:
             legal = ", ".join(sorted(scenario.topics))
             field = ("topic",) if path == ("workload",) else ()
             yield (*path, *field), f"{name!r} is not a topic here ({legal})"
             continue
         topic = scenario.topics[name]
-        for key, problem in _unackable(topic, sends.settings.acks, scenario.kafka):
-            yield ("topics", name, "settings", key), problem
-        for key_path, problem in _sends_problems(name, sends, scenario):
-            yield (*path, *key_path), problem
+        yield from _ack_problems(name, topic, sends.settings.acks, scenario.kafka)
+        yield from _sends_problems(name, sends, path, scenario)
     if scenario.workload.probe and len(scenario.written) > PROBED_PARTITIONS:
         yield (
             ("workload", "probe"),
@@ -95,65 +79,30 @@ def problems(scenario: Scenario) -> Iterator[Problem]:
         )
 
 
-def _attach_problems(scenario: Scenario, attach: AttachSpec) -> Iterator[Problem]:
-    where: YamlPath = ("cluster", "attach")
-    for key in sorted(scenario.cluster.changed - {"attach", "implementation"}):
-        yield (
-            ("cluster", key),
-            f"{key} is for clusters that ackproof starts: remove it, or remove cluster.attach",
-        )
-    for key, value in attach.client.items():
-        if problem := padding(key):
-            yield (*where, "client", key), problem
-        elif key in _OWNED_BY_ATTACH:
-            yield (*where, "client", key), f"{key} is set by ackproof itself: remove it"
-        elif reason := forbidden(key):
-            yield (*where, "client", key), reason
-        elif _SECRET.search(key) and not REFERENCE.fullmatch(str(value)):
-            # The message does not repeat the value, which may be the secret.
-            yield (
-                (*where, "client", key),
-                f"{key} is a secret: write '${{env:NAME}}' and set the environment variable NAME",
-            )
-        elif problem := padding(value):
-            yield (*where, "client", key), problem
-    for key, problem in unreadable_files(attach.client):
-        yield (*where, "client", key), problem
-    application = scenario.workload.application
-    creates_topics = application is None or application.command
-    for name in scenario.topics:
-        if creates_topics and not name.startswith(attach.topic_prefix):
-            yield (
-                ("topics", name),
-                f"{name!r} must begin with {attach.topic_prefix!r} (cluster.attach.topic_prefix)",
-            )
-    if attach.i_own is not None and attach.i_own != attach.bootstrap:
-        yield (
-            (*where, "i_own"),
-            f"{attach.i_own!r} is not the cluster that the scenario attaches to: repeat "
-            f"{attach.bootstrap!r} here if you may break that one",
-        )
-
-
-def _sends_problems(topic: str, sends: Sends, scenario: Scenario) -> Iterator[Problem]:
+def _sends_problems(
+    topic: str, sends: Sends, path: YamlPath, scenario: Scenario
+) -> Iterator[Problem]:
     partitions = scenario.topics[topic].partitions
     if sends.partition is not None and sends.partition >= partitions:
         yield (
-            ("partition",),
+            (*path, "partition"),
             f"{sends.partition} is not a partition of {topic} (0 to {partitions - 1})",
         )
     if sends.partition is not None and sends.keys is not None:
-        yield ("keys",), "keys have no effect with a fixed partition: remove partition or keys"
+        yield (
+            (*path, "keys"),
+            "keys have no effect with a fixed partition: remove partition or keys",
+        )
     limit = "message.max.bytes" if sends.client.java is None else "max.request.size"
     most = int(sends.client_settings.get(limit, _MESSAGE_MAX_BYTES)) - _KEY_BYTES
     if sends.size.min <= most < sends.size.max:
         yield (
-            ("size",),
+            (*path, "size"),
             f"{limit} allows values of up to {most} bytes, and max is {sends.size.max}",
         )
     if sends.settings.idempotence and not kafka_versions.has_idempotence(scenario.kafka):
         yield (
-            ("settings", "enable.idempotence"),
+            (*path, "settings", "enable.idempotence"),
             f"idempotent producers need Kafka 0.11.0 (KIP-98) or later, and kafka is "
             f"{scenario.kafka}: set it to false",
         )
@@ -161,8 +110,8 @@ def _sends_problems(topic: str, sends: Sends, scenario: Scenario) -> Iterator[Pr
 
 def _client_problems(scenario: Scenario) -> Iterator[Problem]:
     workload = scenario.workload
-    yield from application_problems(workload.application, workload.changed, scenario.every_fault)
-    if workload.application is not None and scenario.expect.reordered != "any":
+    yield from scenario.senders.problems(scenario.every_fault)
+    if scenario.expect.reordered != "any" and not scenario.senders.order_is_recorded:
         yield ("expect", "reordered"), "an acked log does not contain the order of sends: remove it"
     for key in ("read_availability", "write_availability", "steps"):
         if getattr(scenario.expect, key) and not workload.probe:
@@ -185,13 +134,7 @@ def _client_problems(scenario: Scenario) -> Iterator[Problem]:
         )
     for key, problem in transaction_problems(workload.transactions, workload.settings):
         yield ("workload", "settings", key), problem
-    if workload.application is not None:
-        for name in (name for name, group in workload.consumers.items() if group.into):
-            yield (
-                ("workload", "consumers", name, "into"),
-                "records of an application are not recognized in the topics that they are "
-                "forwarded to: remove it",
-            )
+    yield from scenario.senders.forwarding_problems()
     for where, problem in consumer_problems(
         workload.consumers, list(scenario.sends), scenario.topics
     ):
@@ -200,12 +143,7 @@ def _client_problems(scenario: Scenario) -> Iterator[Problem]:
 
 def _certificate_problems(scenario: Scenario) -> Iterator[Problem]:
     """Yield Java clients that cannot read PEM certificates."""
-    attached = scenario.cluster.attach
-    protocol = (
-        scenario.cluster.security.protocol
-        if attached is None
-        else str(attached.client.get("security.protocol", ""))
-    )
+    protocol = scenario.cluster_kind.security_protocol
     versions = {client.java for client in scenario.clients if client.java}
     old = sorted(version for version in versions if kafka_versions.numbers(version) < _PEM_SINCE)
     if old and protocol.upper().endswith("SSL"):
@@ -233,29 +171,14 @@ def _topic_problems(name: str, topic: TopicSpec) -> Iterator[Problem]:
             yield ("topics", name, "settings", key), f"{value!r} is not legal ({legal})"
 
 
-def _unackable(topic: TopicSpec, acks: str, kafka: str) -> Iterator[tuple[str, str]]:
+def _ack_problems(name: str, topic: TopicSpec, acks: str, kafka: str) -> Iterator[Problem]:
     above = topic.min_insync_replicas > topic.replication_factor
     if acks == "all" and above and not kafka_versions.caps_min_isr(kafka):
         yield (
-            "min.insync.replicas",
+            ("topics", name, "settings", "min.insync.replicas"),
             f"{topic.min_insync_replicas} is more than the {topic.replication_factor} replicas, so "
             f"Kafka {kafka} acks nothing with acks: all",
         )
-
-
-def _assignment_problems(name: str, topic: TopicSpec, last: int) -> Iterator[Problem]:
-    for partition, replicas in enumerate(topic.assignment):
-        path = ("topics", name, "assignment", partition)
-        if len(replicas) != topic.replication_factor:
-            yield (
-                path,
-                f"{replicas}: every partition must have as many replicas as the first "
-                f"({topic.replication_factor})",
-            )
-        elif len(set(replicas)) < len(replicas):
-            yield path, f"{replicas} names a broker twice"
-        elif not all(1 <= broker <= last for broker in replicas):
-            yield path, f"{replicas} names an unknown broker (the brokers are 1 to {last})"
 
 
 #: Settings that exist in one mode only, by whether that mode is ZooKeeper.
@@ -273,7 +196,7 @@ def warnings(scenario: Scenario) -> Iterator[Problem]:
         yield from _key_warnings("topic", topic.settings, path, scenario.kafka)
         yield from (((*path, key), text) for key, text in beyond(topic.settings))
     yield from _client_warnings(scenario.workload)
-    if scenario.cluster.attach is not None:
+    if not scenario.cluster_kind.is_described:
         return
     path = ("cluster", "settings")
     cluster = scenario.cluster

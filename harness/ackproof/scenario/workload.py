@@ -1,9 +1,11 @@
-"""The key `workload` of a scenario: producers and consumers."""
+"""The key `workload` of a scenario: consumers, and producers or an application that sends."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, Literal, Self
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, WithJsonSchema, WrapValidator, model_validator
 
@@ -16,8 +18,20 @@ from ackproof.scenario.client import (
     settings_of_client,
 )
 from ackproof.scenario.librdkafka import ConsumerSettings, ProducerSettings
-from ackproof.scenario.types import Commit, Rate, Setting, Share, Size, SizeRange, StrictModel
+from ackproof.scenario.types import (
+    Commit,
+    Problem,
+    Rate,
+    Setting,
+    Share,
+    Size,
+    SizeRange,
+    StrictModel,
+)
+from ackproof_faults import Fault
 from ackproof_faults.conditions.durations import Duration
+from ackproof_faults.conditions.kinds import ProgressIs
+from ackproof_model.effects import Client as ClientEffect
 
 #: A group.id, which is also a group's name in tables and reports.
 GroupName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,200}$")]
@@ -307,3 +321,194 @@ class Workload(Sends):
             if self.client.java is None:
                 settings["delivery.timeout.ms"] = min(self.settings.delivery_timeout_ms, timeout)
         return settings
+
+
+#: Keys of `workload` that describe ackproof's own producers.
+PRODUCER_KEYS = frozenset(
+    {
+        *("producers", "rate", "window", "size", "partition", "keys", "records", "may_stop_for"),
+        *("transactions", "probe", "beside"),
+    }
+)
+
+
+class Senders(ABC):
+    """What is known of the senders of a run.
+
+    `Scenario.senders` is of one of the classes below. What depends on the kind of sender before a
+    run, and in its judgement, is an attribute of these classes; a new kind is a new class, and a
+    branch in `clients.application_process.supervisor_of`, which selects what starts the senders.
+    """
+
+    #: The noun for the senders in messages.
+    noun: ClassVar[str]
+    #: What ends them early, in messages.
+    limits: ClassVar[str]
+    #: Whether each sender is a client process of ackproof, with its specification and its counters.
+    are_our_clients: ClassVar[bool]
+    #: Whether the order of sends is recorded.
+    order_is_recorded: ClassVar[bool]
+    #: Whether the times of all sends are recorded.
+    times_are_recorded: ClassVar[bool]
+    #: Whether they send to every partition that they may send to.
+    fill_every_partition: ClassVar[bool]
+    #: Whether the number and the sizes of records, and their timestamps, are limited by the
+    #: scenario.
+    records_are_limited: ClassVar[bool]
+
+    @property
+    @abstractmethod
+    def producers(self) -> int:
+        """The number of ledgers."""
+
+    @property
+    @abstractmethod
+    def id_header(self) -> str:
+        """The header with a record's id; '' if the value of each record identifies it."""
+
+    @property
+    @abstractmethod
+    def create_topics(self) -> bool:
+        """Whether they send to topics that ackproof creates, and so to empty ones."""
+
+    @property
+    @abstractmethod
+    def leave_no_gap(self) -> bool:
+        """Whether a partition ends with a record of theirs once they have ended.
+
+        A transaction ends with a marker, which is no record.
+        """
+
+    @property
+    @abstractmethod
+    def never_ask_for_acks(self) -> bool:
+        """Whether all of them are known to send with acks=0."""
+
+    @abstractmethod
+    def sends(self, topics: Iterable[str]) -> dict[str, Sends]:
+        """Return the sends to each topic that they write to, the workload's topic first."""
+
+    @abstractmethod
+    def problems(self, faults: Iterable[Fault]) -> Iterator[Problem]:
+        """Yield the keys of `workload` and the faults that conflict with this kind of sender."""
+
+    @abstractmethod
+    def forwarding_problems(self) -> Iterator[Problem]:
+        """Yield the consumer groups that cannot forward the records."""
+
+
+@dataclass(frozen=True)
+class OurProducers(Senders):
+    """Producers that ackproof starts."""
+
+    workload: Workload
+
+    noun = "workload"
+    limits = "workload.records or workload.seconds"
+    are_our_clients = True
+    order_is_recorded = True
+    times_are_recorded = True
+    fill_every_partition = True
+    records_are_limited = True
+    id_header = ""
+    create_topics = True
+
+    @property
+    def producers(self) -> int:
+        return sum(sends.producers for sends in self._sends.values())
+
+    @property
+    def leave_no_gap(self) -> bool:
+        return self.workload.transactions is None
+
+    @property
+    def never_ask_for_acks(self) -> bool:
+        return all(sends.settings.acks == "0" for sends in self._sends.values())
+
+    @property
+    def _sends(self) -> Mapping[str, Sends]:
+        return {self.workload.topic: self.workload, **self.workload.beside}
+
+    def sends(self, topics: Iterable[str]) -> dict[str, Sends]:
+        return dict(self._sends)
+
+    def problems(self, faults: Iterable[Fault]) -> Iterator[Problem]:
+        yield from ()
+
+    def forwarding_problems(self) -> Iterator[Problem]:
+        yield from ()
+
+
+@dataclass(frozen=True)
+class OwnApplication(Senders):
+    """An application of the user. What it acked is known from its acked log only.
+
+    The log is in the order of acks and may lack times. The application may go on writing, use
+    transactions, and leave partitions unused.
+    """
+
+    workload: Workload
+    application: Application
+
+    noun = "application"
+    limits = "workload.seconds, if it did not end by itself"
+    are_our_clients = False
+    order_is_recorded = False
+    times_are_recorded = False
+    fill_every_partition = False
+    records_are_limited = False
+    leave_no_gap = False
+    never_ask_for_acks = False
+
+    @property
+    def producers(self) -> int:
+        return self.application.producers
+
+    @property
+    def id_header(self) -> str:
+        return self.application.header
+
+    @property
+    def create_topics(self) -> bool:
+        return bool(self.application.command)
+
+    def sends(self, topics: Iterable[str]) -> dict[str, Sends]:
+        return dict.fromkeys((self.workload.topic, *topics), self.workload)
+
+    def problems(self, faults: Iterable[Fault]) -> Iterator[Problem]:
+        for key in sorted(PRODUCER_KEYS & self.workload.changed):
+            yield (
+                ("workload", key),
+                f"{key} describes ackproof's own producers, and workload.application sends "
+                "instead: remove one of them",
+            )
+        for fault in faults:
+            if any(
+                isinstance(one, ClientEffect) and one.role == "producer" for one in fault.effects
+            ):
+                yield (
+                    ("faults",),
+                    f"{fault.name!r} acts on ackproof's own producers, and workload.application "
+                    "sends instead: remove one of them",
+                )
+            for condition in fault.when.simple:
+                if isinstance(condition, ProgressIs) and condition.outcome == "sent":
+                    yield (
+                        ("faults",),
+                        f"'{condition}': an acked log counts acks, not sends: use 'acked'",
+                    )
+
+    def forwarding_problems(self) -> Iterator[Problem]:
+        for name, group in self.workload.consumers.items():
+            if group.into:
+                yield (
+                    ("workload", "consumers", name, "into"),
+                    "records of an application are not recognized in the topics that they are "
+                    "forwarded to: remove it",
+                )
+
+
+def senders_of(workload: Workload) -> Senders:
+    if workload.application is not None:
+        return OwnApplication(workload, workload.application)
+    return OurProducers(workload)

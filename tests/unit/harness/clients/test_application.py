@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ackproof.clients.application_process import ApplicationSupervisor, require_startable
+from ackproof.clients.application_process import ApplicationSupervisor, supervisor_of
 from ackproof.errors import ScenarioError, WorkloadError
-from ackproof.scenario.application import Application
 from ackproof.scenario.loader import load
 from ackproof.scenario.model import Scenario
 from support.run_directories import small
@@ -54,8 +53,9 @@ def test_its_acks_are_counted_while_it_runs_and_it_is_asked_to_end(tmp_path: Pat
 def test_what_cannot_be_started_is_refused_before_anything_boots(
     application: dict[str, object], says: str
 ) -> None:
+    scenario = Scenario.model_validate(small(workload={"application": application}))
     with pytest.raises(ScenarioError, match=says):
-        require_startable(Application.model_validate(application))
+        supervisor_of(scenario).require_startable(scenario)
 
 
 APPLICATION = """version: 1

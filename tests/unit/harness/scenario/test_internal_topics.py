@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from ackproof.scenario.cluster import ClusterSpec
 from ackproof.scenario.fault_validation import fault_problems
 from ackproof.scenario.model import Scenario
 from ackproof.scenario.topics import OFFSETS, TRANSACTIONS, internal_topics
@@ -25,7 +24,7 @@ from support.run_directories import small
     ],
 )
 def test_what_decides_about_losses(brokers, settings, kafka, offsets, transactions):
-    topics = internal_topics(ClusterSpec(brokers=brokers, settings=settings), kafka)
+    topics = internal_topics(brokers, settings, kafka)
     for name, expected in ((OFFSETS, offsets), (TRANSACTIONS, transactions)):
         topic = topics[name]
         actual = (
