@@ -86,7 +86,7 @@ class AlterConfig(TopicOperation):
     """Change a topic's setting; heal restores it."""
 
     #: A controller deletes an ELR only in part, and fails when the topic is deleted
-    #: (docs/findings).
+    #: (docs/reports-to-kafka).
     traceless = False
     fault: Literal["alter_config"] = "alter_config"
     proof = "a broker describes the topic with the new value"

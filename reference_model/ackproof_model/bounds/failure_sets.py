@@ -3,7 +3,7 @@
 Failures are an operator's events; each becomes perturbations of the adversary in any order and at
 any time (`budget`). A set loses if a stored search found a loss within its budget. It loses nothing
 if searches or an argument exclude every loss. Otherwise it is undecided: also if a leader may miss
-an epoch, which the searches leave out (docs/findings/missed-leader-epoch.md).
+an epoch, which the searches leave out (docs/reports-to-kafka/missed-leader-epoch.md).
 """
 
 from __future__ import annotations
