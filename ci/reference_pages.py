@@ -25,7 +25,7 @@ from ackproof.judgement import invariants
 from ackproof.ledger.acked_log import AckedSend
 from ackproof.scenario.model import json_schema
 from ackproof_faults import registered
-from ackproof_faults.fault_table import markdown
+from ackproof_faults.fault_table import entries
 from ackproof_spark import tables
 from ackproof_spark.warehouse import schemas
 
@@ -83,8 +83,20 @@ def acked_log() -> str:
 
 
 def faults() -> str:
-    """Return the table of all faults, without the head of its page."""
-    return markdown(registered()).partition("\n\n")[2]
+    """Return the table of all faults."""
+    rows = []
+    for entry in entries(registered()):
+        cells = (
+            f"`{entry.name}`",
+            entry.summary,
+            "<br>".join(f"`{name}`: {text}" for name, text in entry.fields.items()),
+            ", ".join(entry.requires) or "nothing",
+            ", ".join(entry.needs) or "nothing",
+            entry.proof,
+        )
+        rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    head = "| fault | what it does | fields | uses | needs | proof |\n|---|---|---|---|---|---|"
+    return "\n".join([head, *rows])
 
 
 def commands() -> str:

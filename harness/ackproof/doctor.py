@@ -130,7 +130,7 @@ def _containers() -> Iterator[Check]:
     if local:
         yield _ok("Broker images", ", ".join(local))
     else:
-        advice = f"Run `ackproof image build {DEFAULT_KAFKA}`."
+        advice = f"Run `ackproof image {DEFAULT_KAFKA} --build`."
         yield _limited("Broker images", "none yet", advice)
     yield from _faults(client)
 

@@ -110,7 +110,7 @@ def test_the_best_steps_start_all_brokers_and_keep_everything(outage: Outage) ->
 
 def test_a_bundle_gives_the_same_advice_as_the_disks(outage: Outage, tmp_path: Path) -> None:
     bundle = tmp_path / "bundle.json.gz"
-    done = ackproof("advise", "collect", outage.disks, "--kafka", outage.kafka, "--out", bundle)
+    done = ackproof("advise", "collect", outage.disks, "--kafka", outage.kafka, "--to", bundle)
     assert done.returncode == 0, done.stderr
     assert "no contents of records" in done.stdout
     assert advice(outage, bundle) == advice(outage)
@@ -192,7 +192,7 @@ def test_a_past_outage_names_the_lost_records_and_the_disk_that_has_them(
         place = ("--broker", "1", "--topic", "orders", "--partition", "0")
         done = ackproof(
             *("advise", "extract", tmp_path / "before", *place, "--offsets", "1500-1999"),
-            *("--out", out),
+            *("--to", out),
         )
         assert done.returncode == 0, done.stderr
         values = [json.loads(line)["value"] for line in out.read_text().splitlines()]
@@ -335,7 +335,7 @@ def test_a_running_cluster_is_asked_about_restarts_and_starts(
         assert isr(cluster) == set()
         bundle = tmp_path / "running.json.gz"
         source = ("--from-cluster", cluster.bootstrap_servers, "--kafka", cluster.topology.kafka)
-        assert ackproof("advise", "collect", *source, "--out", bundle).returncode == 0
+        assert ackproof("advise", "collect", *source, "--to", bundle).returncode == 0
         for words in (("start", *source), ("start", bundle, *source[2:])):
             done = ackproof("advise", *words, "--acks", "all", "--json")
             assert done.returncode == 0, done.stderr

@@ -68,12 +68,11 @@ def checked(
     capsys: pytest.CaptureFixture[str],
     *options: str,
 ) -> tuple[int, dict[str, Any]]:
-    """Return exit code and verdict of `ackproof check --acked`."""
-    acked = [word for log in logs for word in ("--acked", str(log))]
+    """Return exit code and verdict of `ackproof check` of acked logs."""
     out = logs[0].parent / "runs"
     capsys.readouterr()
     code = ackproof(
-        *("check", *acked, "--bootstrap", cluster.bootstrap_servers, "--out", out, "--json"),
+        *("check", *logs, "--from-cluster", cluster.bootstrap_servers, "--out", out, "--json"),
         *options,
     )
     return code, json.loads(capsys.readouterr().out)
@@ -128,7 +127,7 @@ def test_an_acked_log_of_another_cluster_is_refused(
     log = tmp_path / "acked.jsonl"
     log.write_text('{"topic": "elsewhere", "partition": 0, "offset": 1, "key": "a"}\n')
     bootstrap = cluster.bootstrap_servers
-    assert ackproof("check", "--acked", log, "--bootstrap", bootstrap, "--out", tmp_path) == 2
+    assert ackproof("check", log, "--from-cluster", bootstrap, "--out", tmp_path) == 2
     assert "elsewhere-0 is in an acked log, and not at" in capsys.readouterr().err
 
 

@@ -1,7 +1,7 @@
 """No two threads of a command import one package at the same time.
 
 pyspark, numpy and pandas have circular imports. Two threads that import such a package at once may
-see a module that is half initialized: `check --acked` failed in 5 of 14 starts.
+see a module that is half initialized: `check` of an acked log failed in 5 of 14 starts.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def test_check_of_an_acked_log(cluster: KafkaCluster, tmp_path: Path) -> None:
     logged(cluster.bootstrap_servers, log, 0, 20)
     assert not imported_side_by_side(
         tmp_path,
-        *("check", "--acked", log, "--bootstrap", cluster.bootstrap_servers, "--out", tmp_path),
+        *("check", log, "--from-cluster", cluster.bootstrap_servers, "--out", tmp_path),
     )
 
 

@@ -122,8 +122,8 @@ def _topics(client: AdminClient) -> list[str] | None:
 
 def checked(log: Path, port: int) -> tuple[int, dict[str, Any]]:
     """Return exit code and verdict of the check of an acked log."""
-    where = ("--bootstrap", f"127.0.0.1:{port}", "--end-marker", "--out", log.parent / "runs")
-    done = captured("check", "--acked", log, *where, "--json")
+    where = ("--from-cluster", f"127.0.0.1:{port}", "--end-marker", "--out", log.parent / "runs")
+    done = captured("check", log, *where, "--json")
     return done.returncode, command.printed(done)
 
 

@@ -59,7 +59,7 @@ def planned(
     result = ackproof(
         "plan",
         path,
-        *("--run", "--json", "--out", tmp_path / "plans", "--runs", tmp_path / "runs"),
+        *("--run", "--json", "--to", tmp_path / "plans", "--out", tmp_path / "runs"),
         *options,
     )
     assert result.stdout, result.stderr

@@ -42,14 +42,14 @@ def test_a_wheel_without_extras_answers_what_needs_no_broker(tmp_path: Path) -> 
 
     (tmp_path / "producer.properties").write_text("acks=all\nenable.idempotence=true\n")
     for line in (
-        *("--version", "scenarios", "scenarios show B6", "scenarios copy acks mine.yaml"),
-        *("faults", "faults kill", "schema", "validate mine.yaml", "schedule mine.yaml"),
+        *("--version", "scenarios", "scenarios B6", "init mine.yaml --from acks"),
+        *("faults", "faults kill", "validate mine.yaml --schedule"),
         *(
             "predict mine.yaml",
             "init --producer producer.properties",
             "predict scenario.yaml",
-            "templates",
-            "templates grafana --to monitoring",
+            "validate --json-schema scenario",
+            "init monitoring --template grafana",
             "warehouse queries loss-rate",
         ),
     ):

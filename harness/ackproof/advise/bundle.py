@@ -331,7 +331,7 @@ def write(bundle: BundleDocument, path: Path) -> int:
         with path.open("xb") as file:
             return file.write(content)
     except FileExistsError:
-        raise ScenarioError(f"{path} exists", hint="Name another file with --out.") from None
+        raise ScenarioError(f"{path} exists", hint="Name another file with --to.") from None
     except OSError as error:
         raise ScenarioError(f"{path} cannot be written: {error.strerror}") from error
 

@@ -184,7 +184,7 @@ class _Past:
         )
 
     def _compared(self) -> tuple[int | None, list[str]]:
-        """Return the broker whose log counts, and the doubts about it."""
+        """Return the broker whose log the others are compared with, and the doubts about it."""
         have = [one for one in self.state.replicas if one in self._logs()]
         leader = self.state.leader
         if leader in have:
@@ -194,8 +194,8 @@ class _Past:
         if not able:
             who = f"of leader {leader}" if leader >= 0 else "of a replica that may lead"
             return None, [
-                f"the log {who} is not given, nor that of another in-sync replica; the lines of "
-                "brokers' logs are used as far as they tell"
+                f"no log directory {who} or of another in-sync replica was given; broker log "
+                "lines are used where they exist"
             ]
         best = max(able, key=lambda one: (self._logs()[one].epochs[-1:], self._logs()[one].end))
         why = "there is no leader" if leader < 0 else f"the log of leader {leader} is not given"

@@ -33,7 +33,7 @@ def extracted(
                 file.write(json_line(record, *place, broker) + "\n")
                 count += 1
     except FileExistsError:
-        raise ScenarioError(f"{out} exists", hint="Name another file with --out.") from None
+        raise ScenarioError(f"{out} exists", hint="Name another file with --to.") from None
     except OSError as error:
         raise ScenarioError(f"{out} cannot be written: {error.strerror}") from error
     return count

@@ -84,7 +84,7 @@ def write_scenarios(
         return [_write(of_name[answer.cluster], answer, risk, out) for answer, risk in risks]
     except OSError as error:
         raise DiskError(
-            f"{out} cannot be written: {error}", hint="Name another folder with --out."
+            f"{out} cannot be written: {error}", hint="Name another folder with --to."
         ) from error
 
 

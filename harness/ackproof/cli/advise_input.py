@@ -1,4 +1,4 @@
-"""What the commands of `ackproof advise` read: shared options, and folders, bundles and files."""
+"""Shared options of `ackproof advise`, and reading its folders, bundles and files."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ ACKS: tuple[Acks, ...] = ("all", "1")
 
 
 _LOG_DIRECTORIES = (
-    "Log directories (log.dirs) of the brokers and controllers, or folders that have some: "
-    "volumes, mounted snapshots, copies; or bundles of `advise collect`. They are only read; their "
-    "nodes must not run."
+    "Log directories (log.dirs) of the brokers and controllers, or folders that contain them: "
+    "volumes, mounted snapshots, copies; or bundles of `advise collect`. They are only read, and "
+    "their nodes must not run."
 )
 Kafka = Annotated[
     str, typer.Option("--kafka", metavar="VERSION", help="The Kafka version of the brokers.")
@@ -61,8 +61,8 @@ Described = Annotated[
     typer.Option(
         "--described",
         metavar="FILE",
-        help="Beside --from-cluster: the output of `kafka-topics.sh --describe` of Kafka 4, which "
-        "has the eligible leader replicas of partitions without a leader.",
+        help="With --from-cluster: the output of `kafka-topics.sh --describe` of Kafka 4, which "
+        "lists the eligible leader replicas of partitions without a leader.",
         show_default=False,
     ),
 ]
@@ -80,8 +80,8 @@ Dump = Annotated[
     typer.Option(
         "--metadata-dump",
         metavar="FILE",
-        help="The output of kafka-dump-log --cluster-metadata-decoder for the metadata log. "
-        "Without it, Kafka's tool runs in a container.",
+        help="What kafka-dump-log --cluster-metadata-decoder prints of the metadata log. [default: "
+        "Kafka's tool is run in a container]",
     ),
 ]
 PowerLost = Annotated[
@@ -89,7 +89,7 @@ PowerLost = Annotated[
     typer.Option(
         "--power-lost",
         metavar="BROKERS",
-        help="Brokers whose machines lost power, such as 1,3: the ends of their logs may be gone.",
+        help="Brokers whose machines lost power, such as 1,3. The ends of their logs may be gone.",
     ),
 ]
 Logs = Annotated[
@@ -146,7 +146,7 @@ class Question:
                 "name log directories or bundles, or a running cluster with --from-cluster"
             )
         if self.described and not self.from_cluster:
-            raise ScenarioError("--described is read beside --from-cluster only")
+            raise ScenarioError("--described can only be used with --from-cluster")
         bundles = [path for path in disks if path.is_file()]
         read = read_evidence(bundles)
         running = (
@@ -155,18 +155,18 @@ class Question:
             else read.live
         )
         if running is not None:
-            beside = {
+            excluded = {
                 "disks": read.nodes or len(bundles) < len(disks),
                 "--power-lost": self.power_lost,
                 "--server": self.server,
                 "--metadata-dump": self.dump,
             }
-            if given := ", ".join(name for name, value in beside.items() if value):
+            if given := ", ".join(name for name, value in excluded.items() if value):
                 raise ScenarioError(
-                    f"a running cluster is not judged together with {given}",
+                    f"a running cluster cannot be combined with {given}",
                     hint="Name either the running cluster, or disks with these options.",
                 )
-            found = live.state(running, self.kafka)
+            state = live.state(running, self.kafka)
         else:
             read = evidence(disks, self.kafka, self.server, self.dump)
             settings = Settings(
@@ -176,13 +176,13 @@ class Question:
                 power_lost=brokers(self.power_lost, frozenset(read.nodes)),
             )
             try:
-                found = dead_cluster(read.nodes, read.dump, settings)
+                state = dead_cluster(read.nodes, read.dump, settings)
             except ValueError as error:
                 raise ScenarioError(str(error)) from error
-        if not found.situations:
-            reasons = "; ".join(found.unknown[:3]) or "there is none"
+        if not state.situations:
+            reasons = "; ".join(state.unknown[:3]) or "there is none"
             raise ScenarioError(f"no partition can be judged: {reasons}")
-        return found
+        return state
 
 
 def evidence(
@@ -194,38 +194,41 @@ def evidence(
     *,
     warnings: list[str] | None = None,
 ) -> Evidence:
-    """Read folders, bundles and files. With `warnings`, the metadata log may be missing."""
+    """Read folders, bundles and files.
+
+    Without the metadata log raises an error, or appends a warning if `warnings` is a list.
+    """
     from ackproof.advise import dead_cluster
     from ackproof.advise.bundle import read_evidence
     from ackproof.errors import EngineError
     from ackproof.own_config.reading import client_settings
 
-    found = read_evidence(paths)
-    found.settings |= client_settings(server) if server else {}
+    evidence = read_evidence(paths)
+    evidence.settings |= client_settings(server) if server else {}
     try:
-        dead_cluster.minimum(found.settings)
+        dead_cluster.minimum(evidence.settings)
     except ValueError as error:
         raise ScenarioError(f"{server}: {error}") from error
     for text in logs or ():
         broker, path = _log_of(text)
-        found.logs[broker] = [*found.logs.get(broker, ()), *dead_cluster.log_lines(path)]
+        evidence.logs[broker] = [*evidence.logs.get(broker, ()), *dead_cluster.log_lines(path)]
     if dump:
-        found.dump = dead_cluster.read_text(dump)
-        if "payload: " not in found.dump:
+        evidence.dump = dead_cluster.read_text(dump)
+        if "payload: " not in evidence.dump:
             raise ScenarioError(
                 f"{dump} has no record of a metadata log",
                 hint="Name what kafka-dump-log prints of the metadata log (docs/how-to/advise.md).",
             )
-        return found
+        return evidence
     try:
-        if not found.dump or any(n.metadata or n.zookeeper for n in found.nodes.values()):
-            found.add_dump(dead_cluster.dump_of(found.nodes, kafka))
+        if not evidence.dump or any(n.metadata or n.zookeeper for n in evidence.nodes.values()):
+            evidence.add_dump(dead_cluster.dump_of(evidence.nodes, kafka))
     except (ScenarioError, EngineError) as error:
         if warnings is None:
             raise
-        if found.nodes:
+        if evidence.nodes:
             warnings.append(f"without the metadata log: {error.message}")
-    return found
+    return evidence
 
 
 def _log_of(text: str) -> tuple[int, Path]:
@@ -236,7 +239,7 @@ def _log_of(text: str) -> tuple[int, Path]:
 
 
 def ask(bootstrap: str, config: Path | None, described: Path | None = None) -> LiveCluster:
-    """Return the running cluster's metadata, with what Kafka's tool has described of it."""
+    """Return the metadata of a running cluster, completed by the output of `kafka-topics.sh`."""
     from ackproof.advise import live
     from ackproof.advise.dead_cluster import read_text
     from ackproof.own_config.reading import client_settings
@@ -246,7 +249,7 @@ def ask(bootstrap: str, config: Path | None, described: Path | None = None) -> L
 
 
 def check_kafka(version: str) -> None:
-    """Raise ScenarioError for a version that does not exist; warn of rules that are not known."""
+    """Raise ScenarioError for a version that does not exist; warn if its rules are not known."""
     from ackproof.containers.images import check_version
     from ackproof.kafka_versions import other_rules
 

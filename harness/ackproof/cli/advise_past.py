@@ -26,9 +26,9 @@ def collect(
     ] = None,
     *,
     kafka: advise_input.Kafka,
-    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The bundle to write.")] = Path(
-        "ackproof-bundle.json.gz"
-    ),
+    to: Annotated[
+        Path, typer.Option("--to", metavar="FILE", help="Write the bundle to this file.")
+    ] = Path("ackproof-bundle.json.gz"),
     from_cluster: Annotated[
         str,
         typer.Option(
@@ -48,7 +48,7 @@ def collect(
 
     It has no contents of records, no credentials, and no settings but those that are read. Run it
     on each machine, and name all bundles to `advise start` or `advise outage`. Example:
-    [bold]ackproof advise collect /var/lib/kafka --kafka 3.9.1 --out broker-1.json.gz[/]
+    [bold]ackproof advise collect /var/lib/kafka --kafka 3.9.1 --to broker-1.json.gz[/]
     """
     from ackproof.advise import bundle
 
@@ -63,14 +63,14 @@ def collect(
         evidence.live = advise_input.ask(from_cluster, client_config, described)
     print_warnings(warnings)
     collected = bundle.document(evidence)
-    size = bundle.write(collected, out)
+    size = bundle.write(collected, to)
     contents = bundle.contents(collected)
     if as_json:
-        print_json({"bundle": str(out), "bytes": size, "contents": contents, "warnings": warnings})
+        print_json({"bundle": str(to), "bytes": size, "contents": contents, "warnings": warnings})
     else:
         of_kinds = ", ".join(f"{count:,} {kind}" for kind, count in contents.items() if count)
         stdout().print(
-            f"{out}: {size:,} bytes: {of_kinds}; no contents of records, no credentials.",
+            f"{to}: {size:,} bytes: {of_kinds}; no contents of records, no credentials.",
             highlight=False,
             soft_wrap=True,
         )
@@ -148,9 +148,9 @@ def extract(
     offsets: Annotated[
         str, typer.Option("--offsets", metavar="FIRST-LAST", help="Such as 1500-1999.")
     ],
-    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The file to write.")] = Path(
-        "extracted.jsonl"
-    ),
+    to: Annotated[
+        Path, typer.Option("--to", metavar="FILE", help="Write the records to this file.")
+    ] = Path("extracted.jsonl"),
 ) -> None:
     """Copy records from a stopped replica's segments to a file; nothing is written to a cluster.
 
@@ -168,11 +168,11 @@ def extract(
     if place not in node.folders:
         raise ScenarioError("a bundle has no records: name the log directory of the broker itself")
     wanted = _offsets(offsets)
-    count = extracted(node.folders[place], place, broker, wanted, out)
+    count = extracted(node.folders[place], place, broker, wanted, to)
     end = node.logs[place].end
     beyond = f"; the log ends at {end:,}" if wanted.last >= end else ""
     stdout().print(
-        f"{out}: {count:,} records with offsets {wanted} of {topic}-{partition}, from the disk of "
+        f"{to}: {count:,} records with offsets {wanted} of {topic}-{partition}, from the disk of "
         f"broker {broker}{beyond}. Nothing was written to a cluster.",
         highlight=False,
         soft_wrap=True,

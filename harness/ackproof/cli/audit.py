@@ -113,8 +113,11 @@ def audit(
             "configuration.",
         ),
     ] = "",
-    out: Annotated[
-        Path, typer.Option("--out", help="Folder for the scenarios of --scenario and --prove.")
+    to: Annotated[
+        Path,
+        typer.Option(
+            "--to", metavar="DIR", help="Folder for the scenarios of --scenario and --prove."
+        ),
     ] = Path("audit"),
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Print the answer for every topic in full.")
@@ -150,7 +153,7 @@ def audit(
         from ackproof.audit import prove as proving
 
         risks_to_show = proving.wanted(answer, [scenario] if scenario else cases)
-        scenarios = proving.write_scenarios(clusters, risks_to_show, out=out)
+        scenarios = proving.write_scenarios(clusters, risks_to_show, out=to)
         if scenario:
             typer.echo(scenarios[0])
             return

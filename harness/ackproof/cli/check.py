@@ -23,21 +23,18 @@ _option: Any = partial(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AckedLogs:
-    acked: Annotated[
-        list[Path] | None,
+    from_cluster: Annotated[
+        str,
         _option(
-            metavar="FILE",
-            help="An acked log: JSON lines, .csv, .parquet, or the output of "
-            "kafka-verifiable-producer; may be repeated.",
+            metavar="HOST:PORT",
+            help="Look the sends of acked logs up on this running cluster: its bootstrap servers.",
         ),
-    ] = None
-    bootstrap: Annotated[
-        str, _option(metavar="HOST:PORT,…", help="The cluster that the sends went to.")
     ] = ""
     client_config: Annotated[
         Path | None,
         _option(
-            metavar="FILE", help="Properties of the client, in librdkafka's names (TLS, SASL)."
+            metavar="FILE",
+            help="Properties of the client for --from-cluster, in librdkafka's names (TLS, SASL).",
         ),
     ] = None
     header: Annotated[str, _option(metavar="NAME", help="The header that holds a record's id.")] = (
@@ -57,45 +54,37 @@ class AckedLogs:
 @options.grouped
 def check(
     paths: Annotated[
-        list[Path] | None,
+        list[Path],
         typer.Argument(
-            help="Run directories, or history files (JSON, or Jepsen's history.edn). Not both.",
-            show_default=False,
+            help="Run directories; or history files (JSON, or Jepsen's history.edn); or acked logs "
+            "(JSON lines, .csv, .parquet, or the output of kafka-verifiable-producer).",
         ),
-    ] = None,
+    ],
     *,
+    assume: history_files.Assume = None,
     logs: AckedLogs,
     out: options.Out = options.RUNS,
     spark: options.Spark = options.LOCAL_SPARK,
     as_json: options.Json = False,
-    of_histories: history_files.Settings,
 ) -> None:
     """Judge stored runs again, check histories for anomalies, or look up acked records.
 
-    A run needs no cluster any more; the ledger of a run that was killed is recovered. A history has
-    the operations of clients: their sends and polls. It is a JSON file, or the history.edn that
-    Jepsen's Kafka workload writes to its store. An acked log lists the sends of your application;
-    each of them is looked up on a running cluster.
+    What a path is, is recognised. A run needs no cluster any more; the ledger of a run that was
+    killed is recovered. A history has the operations of clients: their sends and polls. It is a
+    JSON file, or the history.edn that Jepsen's Kafka workload writes to its store. An acked log
+    lists the sends of your application; each of them is looked up on a running cluster.
 
     Examples: [bold]ackproof check runs/latest[/], [bold]ackproof check history.edn --json[/],
-    [bold]ackproof check --acked acked.jsonl --bootstrap localhost:9092[/]
+    [bold]ackproof check acked.jsonl --from-cluster localhost:9092[/]
     """
     from ackproof.spark_session import start_early
 
-    settings = of_histories.given
-    if logs.acked or logs.bootstrap:
+    settings = history_files.assumed_settings(assume) if assume else {}
+    if logs.from_cluster:
         _look_up(logs, paths, settings, out=out, as_json=as_json)
-    if not paths:
-        raise typer.BadParameter(
-            "name run directories or history files, or acked logs with --acked",
-            param_hint="PATHS",
-        )
     histories = history_files.are_histories(paths)
-    if settings and not histories:
-        raise typer.BadParameter(
-            "these options are for history files; a run directory has its own settings",
-            param_hint="--subscribe, --acks, …",
-        )
+    if assume and not histories:
+        raise typer.BadParameter("a run directory has its own settings", param_hint="--assume")
     if any(map(os.path.exists, paths)):
         start_early()  # while the rest of ackproof is imported, and the files are read
     if histories:
@@ -140,8 +129,8 @@ def _judge_runs(paths: Sequence[Path], out: Path, *, as_json: bool) -> None:
 
 def _look_up(
     logs: AckedLogs,
-    paths: Sequence[Path] | None,
-    of_histories: Mapping[str, object],
+    paths: Sequence[Path],
+    assumed: Mapping[str, object],
     *,
     out: Path,
     as_json: bool,
@@ -152,28 +141,21 @@ def _look_up(
     from ackproof.progress import ConsoleReporter
     from ackproof.report.terminal import print_run
 
-    bootstrap = logs.bootstrap
-    if not (logs.acked and bootstrap):
-        log = next(iter(logs.acked or paths or [Path("FILE")]))
+    servers = logs.from_cluster
+    if not re.fullmatch(r"[^\s,:]+:[0-9]+(,[^\s,:]+:[0-9]+)*", servers):
         raise typer.BadParameter(
-            "--acked and --bootstrap belong together: "
-            f"ackproof check --acked {log} --bootstrap {bootstrap or 'HOST:PORT'}"
+            f"{servers!r} is not host:port, comma-separated", param_hint="--from-cluster"
         )
-    if not re.fullmatch(r"[^\s,:]+:[0-9]+(,[^\s,:]+:[0-9]+)*", bootstrap):
-        raise typer.BadParameter(
-            f"{bootstrap!r} is not host:port, comma-separated", param_hint="--bootstrap"
-        )
-    if paths:
-        raise typer.BadParameter("acked logs are checked by themselves: leave out the paths")
-    if others := of_histories.keys() - {"acks"}:
-        raise typer.BadParameter(f"these options are for history files: {', '.join(others)}")
+    if others := assumed.keys() - {"acks"}:
+        names = ", ".join(sorted(name.replace("_", "-") for name in others))
+        raise typer.BadParameter(f"of an acked log only acks: not {names}", param_hint="--assume")
     run_dir, verdict = check_acked(
         AckedCheck(
-            logs=logs.acked,
-            bootstrap_servers=bootstrap,
+            logs=paths,
+            bootstrap_servers=servers,
             settings=client_settings(logs.client_config) if logs.client_config else {},
             header=logs.header,
-            acks=str(of_histories.get("acks", "")),
+            acks=str(assumed.get("acks", "")),
             end_markers=logs.end_marker,
         ),
         out=out,

@@ -1,9 +1,8 @@
-"""`ackproof compare` and `baseline`: configurations under the same faults, runs over time."""
+"""`ackproof compare`: configurations under the same faults."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ackproof.cli import options, own_files
-from ackproof.errors import ExitCode, RunDirectoryError, ScenarioError
+from ackproof.errors import ScenarioError
 from ackproof.safe_files import replacing
 
 if TYPE_CHECKING:
@@ -19,15 +18,6 @@ if TYPE_CHECKING:
     from ackproof.comparison.summary import Summary
     from ackproof.progress import Reporter
     from ackproof.runs.verdict import Verdict
-
-
-def exportable(path: Path | None) -> Path | None:
-    """Refuse a paper that cannot be written, before anything runs."""
-    if path is not None:
-        from ackproof.report.paper import require_writable
-
-        require_writable(path)
-    return path
 
 
 def compare(
@@ -49,7 +39,9 @@ def compare(
             min=0.01, max=1, help="Treat chances of loss that differ by less than this as equal."
         ),
     ] = 0.2,
-    seed: Annotated[int, typer.Option(min=0, help="Decides the order of the trials.")] = 1,
+    order_seed: Annotated[
+        int, typer.Option(min=0, help="Decides the order of the trials, not the faults.")
+    ] = 1,
     resume: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Continue the interrupted comparison stored in DIR."),
@@ -57,15 +49,6 @@ def compare(
     shard: options.ShardOption = "",
     config: own_files.Config = None,
     topic: own_files.Topic = "",
-    export: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            callback=exportable,
-            help="Also write the result as a paper, FILE.md or FILE.pdf. Of a stored comparison: "
-            "ackproof report DIR --to FILE.md",
-        ),
-    ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Start even if the trials take long.")] = False,
     out: options.Out = options.RUNS,
     spark: options.Spark = options.LOCAL_SPARK,
@@ -78,15 +61,13 @@ def compare(
 
     Examples: [bold]ackproof compare acks[/],
     [bold]ackproof compare acks --trials 30 --budget 2h[/],
-    [bold]ackproof compare acks --config docker-compose.yml[/],
-    [bold]ackproof compare acks --export decision.md[/]
+    [bold]ackproof compare acks --config docker-compose.yml[/]
     """
     from ackproof.cluster.pool import ClusterPool
     from ackproof.comparison.compare import Comparison
     from ackproof.comparison.store import resume as resume_stored
     from ackproof.progress import ConsoleReporter
     from ackproof.report.ci import announce
-    from ackproof.report.paper import write_paper
     from ackproof.report.terminal import print_comparison
     from ackproof.trials import on_clusters
 
@@ -110,7 +91,7 @@ def compare(
                 trials=trials,
                 confidence=confidence,
                 margin=margin,
-                seed=seed,
+                seed=order_seed,
                 budget_s=options.budget_seconds(budget),
             )
     client = options.engine(store.configurations)
@@ -125,9 +106,6 @@ def compare(
     results = list(store.results())
     verdicts = [verdict for _, verdict in results]
     html = _write_reports(store, summary, results)
-    if export is not None:
-        write_paper(export, summary, verdicts, title=store.configurations[0].path.stem)
-        reporter.note(f"paper: {export}")
     announce(store.configurations, verdicts)
     if as_json:
         options.print_json([verdict.model_dump(mode="json") for verdict in verdicts])
@@ -189,7 +167,7 @@ def _write_reports(
     from ackproof.runs.directory import disk_errors
 
     html = store.directory / "report.html"
-    _write_page(html, store, summary, results)
+    write_page(html, store, summary, results)
     with disk_errors(store.directory):
         write_junit(store.directory / "junit.xml", [verdict for _, verdict in results])
         last = results[-1][0]
@@ -200,7 +178,7 @@ def _write_reports(
     return last / "report.html" if summary.plan.trials == 1 else html
 
 
-def _write_page(
+def write_page(
     path: Path, store: ComparisonStore, summary: Summary, results: list[tuple[Path, Verdict]]
 ) -> None:
     from ackproof.report.comparison import shown_runs
@@ -215,101 +193,3 @@ def _write_page(
             summary=summary,
             verdicts=[verdict for _, verdict in results],
         )
-
-
-def write_stored_page(directory: Path, *, to: Path | None) -> Path:
-    """Write the page of a stored comparison, by default to its report.html, and return the path.
-
-    A path that ends in .md or .pdf is a paper.
-
-    Raises RunDirectoryError if the comparison is damaged, or one of its runs is missing.
-    """
-    from ackproof.comparison.store import resume as resume_stored
-    from ackproof.comparison.summary import Summary
-    from ackproof.report.paper import FORMATS, require_writable, write_paper
-    from ackproof.runs.directory import read_model
-
-    summary = read_model(directory, "comparison.json", Summary)
-    store = resume_stored(directory)
-    results = list(store.results())
-    if not results:
-        raise RunDirectoryError(
-            f"{directory}: no trial of this comparison has ended, so there is no page to write",
-            hint=f"Continue it with: ackproof compare --resume {directory}",
-        )
-    path = to or directory / "report.html"
-    if path.suffix in FORMATS:
-        title, verdicts = store.configurations[0].path.stem, [verdict for _, verdict in results]
-        require_writable(path)
-        write_paper(path, summary, verdicts, title=title)
-    else:
-        _write_page(path, store, summary, results)
-    return path
-
-
-baselines = typer.Typer(
-    no_args_is_help=True,
-    help="Compare availability and latency of runs with those of earlier runs.",
-)
-
-
-@baselines.command("write")
-def write_baseline(
-    run_dirs: options.RunDirs,
-    *,
-    to: Annotated[Path, typer.Option("--to", dir_okay=False, help="The baseline file to write.")],
-    as_json: options.Json = False,
-) -> None:
-    """Store availability and latency of runs as a baseline. Use about ten runs a configuration.
-
-    Example: [bold]ackproof baseline write runs/2*/ --to baseline.json[/]
-    """
-    from ackproof.comparison.baseline import Baseline, samples
-    from ackproof.runs.directory import write_model
-
-    baseline = Baseline(configurations=samples(_verdicts(run_dirs)))
-    write_model(to, baseline)
-    options.print_result(to, baseline.model_dump(mode="json"), as_json=as_json)
-
-
-@baselines.command("check")
-def check_baseline(
-    baseline: Annotated[
-        Path, typer.Argument(help="A file that `ackproof baseline write` has written.")
-    ],
-    run_dirs: options.RunDirs,
-    *,
-    tolerance: Annotated[
-        float,
-        typer.Option(min=0, help="Ignore changes below this share of the earlier value."),
-    ] = 0.1,
-    as_json: options.Json = False,
-) -> None:
-    """Compare runs with a baseline. Exit 1 if one is worse, 3 if there are too few runs to tell.
-
-    Example: [bold]ackproof baseline check baseline.json runs/2*/[/]
-    """
-    from ackproof.comparison.baseline import changes, read_baseline, samples
-
-    compared = changes(read_baseline(baseline), samples(_verdicts(run_dirs)), tolerance=tolerance)
-    if as_json:
-        options.print_json([change.model_dump(mode="json") for change in compared])
-    else:
-        for change in compared:
-            options.stdout().print(
-                f"{change.configuration}: {change.measure} {change.before:.4g} before, "
-                f"{change.now:.4g} now: {change.judged} (p = {change.p_value:.2g})",
-                highlight=False,
-                markup=False,
-            )
-    judged = {change.judged for change in compared}
-    if "worse" in judged:
-        raise typer.Exit(ExitCode.VIOLATED)
-    if "too few runs" in judged or not compared:
-        raise typer.Exit(ExitCode.INCONCLUSIVE)
-
-
-def _verdicts(run_dirs: Sequence[Path]) -> list[Verdict]:
-    from ackproof.runs.directory import read_verdict
-
-    return [read_verdict(run_dir) for run_dir in options.run_directories(run_dirs)]

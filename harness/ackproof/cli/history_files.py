@@ -6,9 +6,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
-from enum import StrEnum
-from functools import partial
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,58 +21,39 @@ if TYPE_CHECKING:
     from ackproof_spark.jepsen.check import Report
 
 
-class Isolation(StrEnum):
-    COMMITTED = "read_committed"
-    UNCOMMITTED = "read_uncommitted"
+Assume = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--assume",
+        metavar="NAME=VALUE",
+        help="A setting of the clients that the files do not contain; may be repeated: "
+        "acks=all|1|0; of histories also idempotence=true|false, "
+        "isolation-level=read_committed|read_uncommitted, sub-via=assign|subscribe, and "
+        "ww-deps=true|false (whether the order in a log is the order of transactions). "
+        "[default: the first of each]",
+        show_default=False,
+    ),
+]
 
 
-class Acks(StrEnum):
-    ALL = "all"
-    LEADER = "1"
-    NONE = "0"
+def assumed_settings(pairs: Sequence[str]) -> dict[str, str | bool]:
+    """Return the fields of `jepsen.configuration.Configuration` that `--assume` states."""
+    from ackproof_spark.jepsen.reader import SETTINGS
 
-
-_option: Any = partial(
-    typer.Option,
-    show_default=False,
-    rich_help_panel="History files: settings that the files do not contain",
-)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """Settings of recorded clients; None is the default."""
-
-    subscribe: Annotated[
-        bool | None,
-        _option(
-            "--subscribe/--assign", help="How consumers got their partitions (default: by assign)."
-        ),
-    ] = None
-    isolation_level: Annotated[
-        Isolation | None,
-        _option(
-            metavar="LEVEL",
-            help="Isolation level of the consumers: read_committed (the default) or "
-            "read_uncommitted.",
-        ),
-    ] = None
-    acks: Annotated[Acks | None, _option(help="acks of the producers (default: all).")] = None
-    idempotence: Annotated[
-        bool | None, _option(help="Whether the producers were idempotent (default: they were).")
-    ] = None
-    ww_deps: Annotated[
-        bool | None,
-        _option(help="Whether the order in a log is the order of transactions (default: it is)."),
-    ] = None
-
-    @property
-    def given(self) -> dict[str, Any]:
-        """The given fields of `jepsen.configuration.Configuration`."""
-        given = {name: value for name, value in asdict(self).items() if value is not None}
-        if (subscribe := given.pop("subscribe", None)) is not None:
-            given["sub_via"] = "subscribe" if subscribe else "assign"
-        return given
+    legal = {**SETTINGS, "ww-deps": (True, False)}
+    by_text = {
+        f"{name}={value}".lower(): (name.replace("-", "_"), value)
+        for name, values in legal.items()
+        for value in values
+    }
+    for pair in pairs:
+        if pair not in by_text:
+            name = pair.partition("=")[0]
+            near = [text for text in by_text if text.startswith(f"{name}=")] or list(by_text)
+            raise typer.BadParameter(
+                f"{pair!r} is no setting; legal: {', '.join(near)}", param_hint="--assume"
+            )
+    return dict(by_text[pair] for pair in pairs)
 
 
 _STYLE = {"holds": "bold green", "violated": "bold red", "inconclusive": "bold yellow"}
@@ -101,7 +80,7 @@ def are_histories(paths: Sequence[Path]) -> bool:
             if path.is_file() and is_acked_log(path):
                 raise HistoryError(
                     f"{path} is an acked log: its sends are looked up on a cluster",
-                    hint=f"ackproof check --acked {path} --bootstrap HOST:PORT",
+                    hint=f"ackproof check {path} --from-cluster HOST:PORT",
                 )
     return bool(histories)
 

@@ -9,7 +9,6 @@ import typer
 
 from ackproof.cli.options import RUNS, Json, Out, print_json, print_result, stderr, stdout
 from ackproof.errors import ExitCode
-from ackproof.kafka_versions import DEFAULT_KAFKA
 
 if TYPE_CHECKING:
     from ackproof.containers.images import BrokerImage
@@ -56,49 +55,43 @@ def clean(
     print_result("\n".join(lines), document, as_json=as_json)
 
 
-image = typer.Typer(no_args_is_help=True, help="List and build images of Kafka brokers.")
+def image(
+    version: Annotated[
+        str,
+        typer.Argument(
+            help="A Kafka version with all its numbers. Without one, the images are listed."
+        ),
+    ] = "",
+    *,
+    build: Annotated[
+        bool,
+        typer.Option(
+            "--build",
+            help="Build the image from Kafka's Maven artifacts, without a container registry.",
+        ),
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """List the broker images of the container engine, or provide one.
 
-KafkaVersion = Annotated[str, typer.Argument(help="A Kafka version with all its numbers.")]
-
-
-@image.command("list")
-def list_images(as_json: Json = False) -> None:
-    """List the broker images of the container engine.
-
-    Example: [bold]ackproof image list[/]
+    An image is provided from this machine, else it is pulled, else it is built.
+    Examples: [bold]ackproof image[/], [bold]ackproof image 3.9.1[/]
     """
     from ackproof.containers import images
     from ackproof.containers.engine import connect
 
+    if version:
+        provide = images.build if build else images.ensure
+        _print_image(provide(version, say=stderr().print), as_json=as_json)
+        return
+    if build:
+        raise typer.BadParameter("name the Kafka version to build", param_hint="--build")
     local = images.list_images(connect())
     if as_json:
         print_json([asdict(entry) for entry in local])
         return
     for entry in local:
         typer.echo(f"{entry.reference}  {entry.size_bytes / 1e6:.0f} MB")
-
-
-@image.command("ensure")
-def ensure(version: KafkaVersion = "", as_json: Json = False) -> None:
-    """Provide a broker image: the local one, else pull it, else build it. Print which.
-
-    Without a version: the one that scenarios use by default.
-    Example: [bold]ackproof image ensure 3.9.1[/]
-    """
-    from ackproof.containers import images
-
-    _print_image(images.ensure(version or DEFAULT_KAFKA, say=stderr().print), as_json=as_json)
-
-
-@image.command("build")
-def build(version: KafkaVersion, as_json: Json = False) -> None:
-    """Build a broker image from Kafka's Maven artifacts, without a container registry.
-
-    Example: [bold]ackproof image build 3.9.1[/]
-    """
-    from ackproof.containers import images
-
-    _print_image(images.build(version, say=stderr().print), as_json=as_json)
 
 
 def _print_image(provided: BrokerImage, *, as_json: bool) -> None:

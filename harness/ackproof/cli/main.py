@@ -65,17 +65,13 @@ _COMMANDS: dict[str, dict[str, Callable[..., None] | typer.Typer]] = {
     "After an outage": {"advise": advise.app},
     "Look at runs": {
         "runs": runs.runs,
-        "show": runs.show,
-        "open": runs.open_report,
         "report": runs.report,
         "check": check.check,
     },
     "Write scenarios": {
-        "scenarios": scenarios.app,
+        "scenarios": scenarios.scenarios,
         "faults": scenarios.faults,
         "validate": scenarios.validate,
-        "schedule": scenarios.schedule,
-        "schema": scenarios.schema,
     },
     "Find and reduce losses": {
         "plan": plan.plan,
@@ -83,10 +79,8 @@ _COMMANDS: dict[str, dict[str, Callable[..., None] | typer.Typer]] = {
         "shrink": reproduce.shrink,
     },
     "Many runs": {
-        "baseline": compare.baselines,
         "warehouse": warehouse.app,
         "dashboard": warehouse.dashboard,
-        "templates": init.templates,
     },
     "This machine": {
         "doctor": machine.doctor,

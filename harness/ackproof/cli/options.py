@@ -77,7 +77,6 @@ def _options_of(group: Any) -> list[Parameter]:
 
 
 A_SCENARIO = "A scenario file, a folder of scenario files, or the name of a shipped scenario."
-ScenarioPath = Annotated[Path, typer.Argument(callback=shipped_or_local, help=A_SCENARIO)]
 OptionalScenario = Annotated[
     Path | None,
     typer.Argument(
@@ -85,9 +84,6 @@ OptionalScenario = Annotated[
         show_default=False,
         help=f"{A_SCENARIO} Without one, the scenario your-configuration, for your own files.",
     ),
-]
-OneScenario = Annotated[
-    Path, typer.Argument(callback=shipped_or_local, help="A scenario file, or its name.")
 ]
 Set = Annotated[
     list[str] | None,
@@ -109,8 +105,11 @@ OnlyKafka = Annotated[
         help="Only configurations of this version; if there is none, use all of them with it.",
     ),
 ]
+Seed = Annotated[
+    int | None, typer.Option("--seed", min=0, help="Use this seed instead of the scenario's.")
+]
 RunDir = Annotated[Path, typer.Argument(help="A run directory, or its name in runs/.")]
-RunDirs = Annotated[list[Path], typer.Argument(help="Run directories that have a verdict.")]
+#: Of every command that reads or writes runs; any other output is named by `--to`.
 Out = Annotated[Path, typer.Option("--out", help="Folder of the run directories.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
 Budget = Annotated[

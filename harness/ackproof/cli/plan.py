@@ -66,18 +66,21 @@ def plan(
     workers: Annotated[
         int, typer.Option(min=0, help="Processes that search; 0: only this process.")
     ] = 0,
-    keep: Annotated[
+    checkpoints: Annotated[
         Path | None,
-        typer.Option(help="Folder to store searches in, so that an interrupted one is continued."),
+        typer.Option(
+            metavar="DIR",
+            help="Folder to store searches in, so that an interrupted one is continued.",
+        ),
     ] = None,
-    out: Annotated[Path, typer.Option("--out", help="Folder for the scenarios.")] = Path("plans"),
+    to: Annotated[
+        Path, typer.Option("--to", metavar="DIR", help="Folder for the scenarios.")
+    ] = Path("plans"),
     run: Annotated[
         bool,
         typer.Option("--run", help="Run the scenarios and compare the runs with the prediction."),
     ] = False,
-    runs: Annotated[
-        Path, typer.Option("--runs", help="Folder of the run directories.")
-    ] = options.RUNS,
+    out: options.Out = options.RUNS,
     spark: options.Spark = options.LOCAL_SPARK,
     as_json: options.Json = False,
 ) -> None:
@@ -110,12 +113,12 @@ def plan(
                 suite=suite,
                 max_states=max_states,
                 workers=workers,
-                keep=keep,
+                keep=checkpoints,
                 say=partial(_update, status, name),
             )
-        plans = write_all(whole, result, name=name, records=records, out=out)
+        plans = write_all(whole, result, name=name, records=records, out=to)
         planned.append((whole, result, plans))
-    results = _run_all([one for _, _, plans in planned for one in plans], runs) if run else {}
+    results = _run_all([one for _, _, plans in planned for one in plans], out) if run else {}
     documents = [_document(*one, results) for one in planned]
     if as_json:
         options.print_json(documents)

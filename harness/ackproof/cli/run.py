@@ -35,7 +35,7 @@ def run(
     ] = False,
     arm: options.Arm = "",
     kafka: options.OnlyKafka = "",
-    seed: Annotated[int | None, typer.Option(min=0, help="Use this seed.")] = None,
+    seed: options.Seed = None,
     assigned: options.Set = None,
     shard: options.ShardOption = "",
     own: own_files.OwnFiles,

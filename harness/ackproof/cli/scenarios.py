@@ -1,9 +1,10 @@
-"""`ackproof scenarios`, `faults`, `validate`, `schema`, `schedule`: what scenario files have."""
+"""`ackproof scenarios`, `faults` and `validate`: what scenario files have."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,64 +18,37 @@ if TYPE_CHECKING:
     from ackproof_faults.fault_table import Entry
     from ackproof_faults.schedule.sampling import SampledLoop, SampledStep, Sampler
 
-app = typer.Typer(
-    invoke_without_command=True, help="List, show and copy the scenarios that ackproof ships."
-)
 
-Name = Annotated[str, typer.Argument(help="A case such as B6, or a name that the list has.")]
-
-
-@app.callback()
-def scenarios(context: typer.Context, as_json: options.Json = False) -> None:
+def scenarios(
+    name: Annotated[
+        str,
+        typer.Argument(help="Print this one: a case such as B6, or a name that the list has."),
+    ] = "",
+    as_json: options.Json = False,
+) -> None:
     """List the shipped scenarios: case, title, versions. `run`, `predict` … take their names.
 
-    Example: [bold]ackproof scenarios[/]
-    """
-    if context.invoked_subcommand is None:
-        print_list(as_json)
+    `ackproof init --from NAME` writes one to a file, to be changed.
 
-
-@app.command("list")
-def print_list(as_json: options.Json = False) -> None:
-    """List the shipped scenarios.
-
-    Example: [bold]ackproof scenarios list[/]
+    Examples: [bold]ackproof scenarios[/], [bold]ackproof scenarios B6[/]
     """
     from ackproof.report.console_tables import print_scenarios
     from ackproof.scenario.loader import load
     from ackproof.scenario.shipped import files, name_of
 
+    if name:
+        path = _find(name)
+        text = path.read_text(encoding="utf-8")
+        if as_json:
+            options.print_json(_entry(name_of(path), load(path)) | {"text": text})
+        else:
+            typer.echo(text, nl=False)
+        return
     entries = [_entry(name_of(path), load(path)) for path in files()]
     if as_json:
         options.print_json(entries)
     else:
         print_scenarios(options.stdout(), entries)
-
-
-@app.command("show")
-def show(name: Name) -> None:
-    """Print a shipped scenario file.
-
-    Example: [bold]ackproof scenarios show B6[/]
-    """
-    typer.echo(_find(name).read_text(encoding="utf-8"), nl=False)
-
-
-@app.command("copy")
-def copy(
-    name: Name,
-    to: Annotated[Path, typer.Argument(help="The new file, or a folder for it.")] = Path(),
-) -> None:
-    """Copy a shipped scenario file, to change it.
-
-    Example: [bold]ackproof scenarios copy B6 my-scenario.yaml[/]
-    """
-    from ackproof.scenario.shipped import without_schema
-
-    source = _find(name)
-    target = to / source.name if to.is_dir() else to
-    options.write_new(target, without_schema(source.read_text(encoding="utf-8")))
-    typer.echo(target)
 
 
 def _find(name: str) -> Path:
@@ -110,23 +84,64 @@ def _entry(name: str, arms: list[Configured]) -> dict[str, Any]:
     }
 
 
-def validate(scenario: options.ScenarioPath, as_json: options.Json = False) -> None:
+class Schema(StrEnum):
+    """The documents that have a JSON Schema."""
+
+    SCENARIO = "scenario"
+    ACKED_LOG = "acked-log"
+    AUDIT = "audit"
+    ADVISE = "advise"
+
+
+def validate(
+    scenario: Annotated[
+        Path | None, typer.Argument(callback=options.shipped_or_local, help=options.A_SCENARIO)
+    ] = None,
+    *,
+    schedule: Annotated[
+        bool,
+        typer.Option(
+            "--schedule",
+            help="Also print the faults that each configuration draws from its seed. The same seed "
+            "draws the same faults.",
+        ),
+    ] = False,
+    seed: options.Seed = None,
+    json_schema: Annotated[
+        Schema | None,
+        typer.Option(
+            help="Print the JSON Schema of scenario files, of a line of an acked log, or of what "
+            "`audit` or `advise` prints with --json.",
+        ),
+    ] = None,
+    as_json: options.Json = False,
+) -> None:
     """Check scenario files without running them. Needs no cluster. Exit 2 if one is not valid.
 
     Warnings are about what is legal and probably not meant; they change no exit code.
 
-    Example: [bold]ackproof validate acks-all[/], [bold]ackproof validate my/scenarios/[/]
+    Examples: [bold]ackproof validate my/scenarios/[/],
+    [bold]ackproof validate nemesis --schedule --seed 7[/],
+    [bold]ackproof validate --json-schema scenario > scenario.v1.json[/]
     """
     from ackproof.scenario.loader import load, scenario_files
     from ackproof.scenario.selection import warnings_of
 
+    if (scenario is None) == (json_schema is None):
+        raise typer.BadParameter(
+            "name either a scenario or --json-schema, and not both", param_hint="SCENARIO"
+        )
+    if json_schema is not None:
+        options.print_json(_schema(json_schema))
+        return
+    assert scenario is not None
+    if seed is not None and not schedule:
+        raise typer.BadParameter("it is for --schedule", param_hint="--seed")
     documents: list[dict[str, Any]] = []
-    invalid = False
     for path in scenario_files(scenario):
         try:
             configurations = load(path)
         except ScenarioError as error:
-            invalid = True
             documents.append({"path": str(path), "error": str(error)})
             if not as_json:
                 options.print_error(error)
@@ -135,46 +150,39 @@ def validate(scenario: options.ScenarioPath, as_json: options.Json = False) -> N
         if not as_json:
             options.print_warnings(warnings)
         for configured in configurations:
-            document = {"scenario": configured.scenario.name, "configuration_name": configured.name}
-            documents.append({"path": str(path), **document, "warnings": warnings})
+            name = {"scenario": configured.scenario.name, "configuration_name": configured.name}
+            drawn = {"schedule": _drawn(configured, seed)} if schedule else {}
+            documents.append({"path": str(path), **name, "warnings": warnings, **drawn})
             if not as_json:
-                typer.echo(
-                    f"{path}: {configured.scenario.name} {configured.name}".rstrip() + ": valid"
-                )
+                _print_valid(documents[-1])
     if as_json:
         options.print_json(documents)
-    if invalid:
+    if any("error" in document for document in documents):
         raise typer.Exit(ExitCode.USAGE)
 
 
-def schema(
-    *,
-    acked_log: Annotated[
-        bool, typer.Option("--acked-log", help="Of a line of an application's acked log.")
-    ] = False,
-    audit: Annotated[
-        bool, typer.Option("--audit", help="Of what `ackproof audit --json` prints.")
-    ] = False,
-    advise: Annotated[
-        bool, typer.Option("--advise", help="Of what `ackproof advise` prints with --json.")
-    ] = False,
-) -> None:
-    """Print the JSON Schema of scenario files, of acked logs, of audits, or of advice.
+def _print_valid(document: dict[str, Any]) -> None:
+    name = f"{document['scenario']} {document['configuration_name']}".rstrip()
+    typer.echo(f"{document['path']}: {name}: valid")
+    if "schedule" in document:
+        for line in _lines(document["schedule"], "  "):
+            typer.echo(line)
 
-    Example: [bold]ackproof schema > scenario.v1.json[/]
-    """
-    if acked_log:
-        from ackproof.ledger.acked_log import AckedSend
 
-        options.print_json(AckedSend.model_json_schema())
-    elif audit or advise:
-        from ackproof.scenario.shipped import schema_of
+def _schema(of: Schema) -> dict[str, Any]:
+    match of:
+        case Schema.SCENARIO:
+            from ackproof.scenario.model import json_schema
 
-        options.print_json(schema_of("audit" if audit else "advise"))
-    else:
-        from ackproof.scenario.model import json_schema
+            return json_schema()
+        case Schema.ACKED_LOG:
+            from ackproof.ledger.acked_log import AckedSend
 
-        options.print_json(json_schema())
+            return AckedSend.model_json_schema()
+        case Schema.AUDIT | Schema.ADVISE:
+            from ackproof.scenario.shipped import schema_of
+
+            return schema_of(of)
 
 
 #: Number of listed turns of an endless loop.
@@ -184,35 +192,14 @@ _TURNS = 3
 _MOST_STEPS = 10_000
 
 
-def schedule(
-    scenario: options.OneScenario,
-    seed: Annotated[
-        int | None, typer.Option(min=0, help="Use this seed instead of the scenario's.")
-    ] = None,
-    as_json: options.Json = False,
-) -> None:
-    """Print the faults that a scenario draws from its seed. The same seed draws the same faults.
-
-    Example: [bold]ackproof schedule nemesis --seed 7[/]
-    """
-    from ackproof.scenario.loader import load
+def _drawn(configured: Configured, seed: int | None) -> Any:
+    """Return the steps that a configuration draws from a seed, by default its own."""
     from ackproof_faults.schedule.sampling import Sampler
 
-    schedules = {}
-    for configured in load(scenario):
-        brokers = tuple(range(1, configured.scenario.cluster.brokers + 1))
-        sampler = Sampler(seed=configured.scenario.seed if seed is None else seed, brokers=brokers)
-        listing = _Listing(sampler)
-        schedules[configured.name or configured.scenario.name] = listing.shown(
-            sampler.schedule(configured.scenario.faults)
-        )
-    if as_json:
-        options.print_json(schedules)
-        return
-    for name, steps in schedules.items():
-        typer.echo(name)
-        for line in _lines(steps, "  "):
-            typer.echo(line)
+    scenario = configured.scenario
+    brokers = tuple(range(1, scenario.cluster.brokers + 1))
+    sampler = Sampler(seed=scenario.seed if seed is None else seed, brokers=brokers)
+    return _Listing(sampler).shown(sampler.schedule(scenario.faults))
 
 
 class _Listing:
@@ -271,20 +258,15 @@ def faults(
     name: Annotated[
         str, typer.Argument(help="A fault, to print its fields, its proof and its needs.")
     ] = "",
-    *,
-    as_markdown: Annotated[
-        bool, typer.Option("--markdown", help="Print the page docs/reference/faults.md.")
-    ] = False,
     as_json: options.Json = False,
 ) -> None:
     """List the faults by family; with a name, print what it does and how it is verified.
 
-    Examples: [bold]ackproof faults kill[/],
-    [bold]ackproof faults --markdown > docs/reference/faults.md[/]
+    Example: [bold]ackproof faults kill[/]
     """
     from ackproof.report.console_tables import print_families, print_fault
     from ackproof_faults import registered
-    from ackproof_faults.fault_table import entries, markdown
+    from ackproof_faults.fault_table import entries
 
     known = registered()
     if name and name not in known:
@@ -299,8 +281,6 @@ def faults(
         for entry in entries(chosen):
             schemas[entry.name] |= {"needs": entry.needs, "proof": entry.proof}
         options.print_json(schemas)
-    elif as_markdown:
-        typer.echo(markdown(registered()), nl=False)
     elif name:
         print_fault(options.stdout(), entries(chosen)[0])
     else:

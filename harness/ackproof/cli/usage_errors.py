@@ -36,13 +36,9 @@ def of(error: typer.TyperException, command_line: Sequence[str], tree: Any) -> A
 
 def _meant(command: str, word: str) -> str:
     """Return what is probably meant by a word that is no command; '' if it is not known."""
-    if word in ("help", "version"):
-        return f"{command} --{word}" if word == "help" else "ackproof --version"
-    if command == "ackproof scenarios":
-        from ackproof.scenario.shipped import find
-
-        return f"{command} show {word}" if find(word) else ""
-    return ""
+    if word == "help":
+        return f"{command} --help"
+    return "ackproof --version" if word == "version" else ""
 
 
 def _commands(command_line: Sequence[str], tree: Any) -> list[str]:

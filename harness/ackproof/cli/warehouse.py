@@ -156,15 +156,32 @@ def views(
             "on (default: as before, at first to the pages on this machine).",
         ),
     ] = None,
+    register: Annotated[
+        bool,
+        typer.Option(
+            "--register",
+            help="Create the views in the catalog of the Spark that --spark names, which others "
+            "query, too.",
+        ),
+    ] = False,
     spark: Spark = LOCAL_SPARK,
     as_json: Json = False,
 ) -> None:
-    """Print the SQL that creates a warehouse's views in a plain Spark, and write it to views.sql.
+    """Print the SQL that creates a warehouse's views, and write it to views.sql; or create them.
 
-    Example: [bold]ackproof warehouse views warehouse > views.sql[/]
+    Examples: [bold]ackproof warehouse views warehouse > views.sql[/],
+    [bold]ackproof warehouse views warehouse --register --spark sc://spark.example:15002[/]
     """
     from ackproof_spark.warehouse.views import script, statements
 
+    if register:
+        if temporary or reports is not None:
+            raise typer.BadParameter(
+                "leave out --temporary and --reports, which are for the printed SQL",
+                param_hint="--register",
+            )
+        _register(warehouse, schema, tables_in, spark=spark, as_json=as_json)
+        return
     schema = "" if temporary else schema
     with _opened(warehouse) as opened:
         base = opened.head.reports if reports is None else reports
@@ -177,22 +194,11 @@ def views(
         typer.echo(text, nl=False)
 
 
-@app.command()
-def register(
-    warehouse: Warehouse,
-    spark: Spark,
-    schema: Schema = "ackproof",
-    tables_in: TablesIn = "",
-    as_json: Json = False,
-) -> None:
-    """Create a warehouse's views in the catalog of a Spark that others query, too.
-
-    Example: [bold]ackproof warehouse register warehouse --spark sc://spark.example:15002[/]
-    """
+def _register(warehouse: str, schema: str, tables_in: str, *, spark: str, as_json: bool) -> None:
     if spark.startswith("local"):
         raise typer.BadParameter(
             f"the catalog of {spark} ends with this command; name a cluster or Spark Connect, or "
-            "let `ackproof warehouse views` print the SQL",
+            "leave out --register, which prints the SQL",
             param_hint="--spark",
         )
     with _opened(warehouse) as opened:
@@ -277,15 +283,15 @@ def _format_text(kind: Format) -> str:
 
 def dashboard(
     warehouse: Annotated[str, typer.Argument(help="A folder, or an address that Spark can read.")],
-    out: Annotated[Path, typer.Option("--out", help="The HTML file to write.")] = Path(
-        "dashboard.html"
-    ),
+    to: Annotated[
+        Path, typer.Option("--to", metavar="FILE", help="Write the page to this file.")
+    ] = Path("dashboard.html"),
     spark: Spark = LOCAL_SPARK,
     as_json: Json = False,
 ) -> None:
     """Write a page with the trends of all runs in a warehouse. The page needs no network.
 
-    Example: [bold]ackproof dashboard warehouse --out dashboard.html[/]
+    Example: [bold]ackproof dashboard warehouse --to trends.html[/]
     """
     from ackproof.report.dashboard import read, write_dashboard
     from ackproof.runs.directory import disk_errors
@@ -294,6 +300,6 @@ def dashboard(
     location = opening.address(warehouse)
     with opening.opened(location) as opened:
         trends = read(opened)
-    with disk_errors(out):
-        write_dashboard(out, trends, title=f"Trends of {warehouse}")
-    print_result(out, {"dashboard": str(out), "runs": trends.runs}, as_json=as_json)
+    with disk_errors(to):
+        write_dashboard(to, trends, title=f"Trends of {warehouse}")
+    print_result(to, {"dashboard": str(to), "runs": trends.runs}, as_json=as_json)

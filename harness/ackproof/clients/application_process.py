@@ -80,7 +80,7 @@ class ApplicationSupervisor(ClientSupervisor):
             raise ScenarioError(
                 "workload.application.command is missing, so there is nothing to run",
                 hint="Give the command that starts your application; what it has sent already is "
-                "judged by: ackproof check --acked FILE --bootstrap HOST:PORT",
+                "judged by: ackproof check FILE --from-cluster HOST:PORT",
             )
         program = application.command[0]
         path = application.environment.get("PATH", _search_path())
@@ -94,7 +94,7 @@ class ApplicationSupervisor(ClientSupervisor):
             if Path(log).exists():
                 raise ScenarioError(
                     f"the acked log {log} exists already: its sends are not of this run",
-                    hint="Move it away, or judge it with: ackproof check --acked",
+                    hint="Move it away, or judge it with: ackproof check FILE",
                 )
 
     def _start_senders(self) -> None:

@@ -71,12 +71,12 @@ def read_baseline(path: Path) -> Baseline:
     except FileNotFoundError:
         raise RunDirectoryError(
             f"{path}: no such file",
-            hint="Write a baseline first: ackproof baseline write RUN_DIRS --to FILE",
+            hint="Write a baseline first: ackproof runs RUN_DIRS --write-baseline FILE",
         ) from None
     except (OSError, ValidationError, ValueError) as error:
         raise RunDirectoryError(
             f"{path} is not a baseline",
-            hint="Write one: ackproof baseline write RUN_DIRS --to FILE",
+            hint="Write one: ackproof runs RUN_DIRS --write-baseline FILE",
         ) from error
 
 

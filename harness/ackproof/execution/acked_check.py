@@ -63,7 +63,7 @@ def check_acked(check: AckedCheck, *, out: Path, reporter: Reporter) -> tuple[Pa
                 if log.is_dir()
                 else f"there is no acked log {log}",
                 hint="Name the file that your application wrote (docs/reference/acked-log.md). "
-                "Run directories and histories are checked without --acked.",
+                "Run directories and histories are checked without --from-cluster.",
             )
     cluster = RunningCluster(check.bootstrap_servers, check.settings)
     with reporter.phase(f"asking {check.bootstrap_servers} for its topics"):
@@ -118,7 +118,7 @@ def _replicas(cluster: RunningCluster) -> dict[str, list[int]]:
     if not views:
         raise ClusterError(
             f"{cluster.bootstrap_servers} does not answer, or has no topic",
-            hint=f"Check --bootstrap and --client-config. {_TOPIC_GONE}",
+            hint=f"Check --from-cluster and --client-config. {_TOPIC_GONE}",
         )
     topics: dict[str, list[int]] = {}
     for (topic, _), view in sorted(views.items()):

@@ -144,7 +144,7 @@ class Ledger:
         Call it when every fault is healed and every producer is flushed. It writes one record to
         each partition, whose ack proves that the high watermark has passed all acked records.
         An acked log is read completely, including earlier contents, which needs some hundred bytes
-        of memory a send (`ackproof check --acked` needs less).
+        of memory a send (`ackproof check` of an acked log needs less).
         Raises ClusterError if the ISR is not full in time or the log cannot be read to its end.
         """
         with self._lock:

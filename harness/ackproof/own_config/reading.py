@@ -295,7 +295,7 @@ def _of_ackproof(text: str) -> str:
     """Return which of ackproof's own files a text is; '' if it is none."""
     if re.match(r"\s*(\{[^\n]*\}\s*\n|\{[^{}]*\})\s*\{", text):
         return (
-            "lines of JSON: an acked log? `ackproof check --acked FILE --bootstrap HOST:PORT` "
+            "lines of JSON: an acked log? `ackproof check FILE --from-cluster HOST:PORT` "
             "checks it against a cluster"
         )
     if re.search(r"(?m)^workload:", text) and re.search(r"(?m)^topics:", text):

@@ -78,7 +78,7 @@ def write_all(
             _write(_document(scenario, plan, name=path.stem, records=records), path)
         except OSError as error:
             raise DiskError(
-                f"{path} cannot be written: {error}", hint="Name another folder with --out."
+                f"{path} cannot be written: {error}", hint="Name another folder with --to."
             ) from error
     return plans
 

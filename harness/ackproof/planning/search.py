@@ -63,7 +63,7 @@ def search(
             if keep is None:
                 raise
             raise ScenarioError(
-                f"--keep {keep}: the search cannot be stored there: {error}",
+                f"--checkpoints {keep}: the search cannot be stored there: {error}",
                 hint="Name a folder with enough space, or remove the damaged files.",
             ) from error
         if answer.lost:

@@ -29,11 +29,11 @@ def require_writable(path: Path) -> None:
     """Raise an error unless format and folder exist and, for a PDF, a browser."""
     if path.suffix not in FORMATS:
         raise ScenarioError(
-            f"--export {path}: a paper is Markdown or PDF", hint="Name a file .md or .pdf."
+            f"--to {path}: a paper is Markdown or PDF", hint="Name a file .md or .pdf."
         )
     if not path.resolve().parent.is_dir():
         raise ScenarioError(
-            f"--export {path}: no such folder", hint=f"Create it: mkdir -p {path.parent}"
+            f"--to {path}: no such folder", hint=f"Create it: mkdir -p {path.parent}"
         )
     if path.suffix == ".pdf":
         _browser()
@@ -83,7 +83,7 @@ def _browser() -> str:
     if found is None:
         raise AckproofError(
             f"a PDF needs a Chromium browser, and none is on the path: {', '.join(_BROWSERS)}",
-            hint="Install one, or export Markdown: --export decision.md",
+            hint="Install one, or write Markdown: --to decision.md",
         )
     return found
 
@@ -105,5 +105,5 @@ def _print(path: Path, summary: Summary, verdicts: Sequence[Verdict], *, title: 
         if not path.exists():
             raise AckproofError(
                 f"the browser did not print {path}: {complaint}",
-                hint="Export Markdown instead: --export decision.md",
+                hint="Write Markdown instead: --to decision.md",
             )

@@ -20,7 +20,7 @@ class Application(StrictModel):
         default_factory=list,
         description="program and arguments, started in the current folder; unless a virtual "
         "environment is active, `python` is the one that runs ackproof; empty in a run of "
-        "`ackproof check --acked`, where the application has run already",
+        "`ackproof check FILE`, where the application has run already",
         examples=[["python", "shop.py"]],
     )
     environment: dict[str, str] = Field(

@@ -64,8 +64,8 @@ def parse(path: Path) -> CommentedMap:
         guess = f" Did you mean {near[0]}?" if near else ""
         raise ScenarioError(
             f"{path}: no such scenario file.{guess}",
-            hint="Name a YAML file (`ackproof schema` prints its format), or a shipped scenario "
-            "(`ackproof scenarios` lists them).",
+            hint="Name a YAML file (`ackproof validate --json-schema scenario` prints its format), "
+            "or a shipped scenario (`ackproof scenarios` lists them).",
         ) from None
     except IsADirectoryError:
         raise ScenarioError(f"{path} is a folder", hint="Name one scenario file in it.") from None

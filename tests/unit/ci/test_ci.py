@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import re
 from importlib import import_module
@@ -219,12 +220,23 @@ def test_runs_are_listed_and_shown(
     assert "no verdict" in said
     assert ackproof("runs", "--out", str(tmp_path), "--json") == 0
     assert [one["lost"] for one in json.loads(capsys.readouterr().out)] == [3, None]
-    assert ackproof("show", "run-1", "--out", str(tmp_path), "--json") == 0
-    assert json.loads(capsys.readouterr().out)["run_id"] == "run-1"
-    assert ackproof("show", "run-9", "--out", str(tmp_path)) == 2
+    assert ackproof("report", "run-1", "--out", str(tmp_path), "--json") == 0
+    printed = json.loads(capsys.readouterr().out)
+    page = tmp_path / "run-1" / "report.html"
+    assert printed["report"] == str(page)
+    assert [one["run_id"] for one in printed["verdicts"]] == ["run-1"]
+    assert ackproof("report", "run-9", "--out", str(tmp_path)) == 2
     assert "run-9: no such run" in capsys.readouterr().err
-    assert ackproof("open", "run-1", "--out", str(tmp_path), "--json") == 0
-    assert (tmp_path / "run-1" / "report.html").exists()
+    page.write_text("of a suite")
+    assert ackproof("report", "run-1", "--out", str(tmp_path)) == 0
+    assert page.read_text() == "of a suite", "it is newer than the verdict"
+    os.utime(page, (0, 0))
+    capsys.readouterr()
+    assert ackproof("report", "run-1", "--out", str(tmp_path)) == 0
+    assert "Lost 3 of 1,000 acked records" in capsys.readouterr().out
+    assert page.read_text() != "of a suite"
+    assert ackproof("report", "run-2", "--out", str(tmp_path)) == 0
+    assert "run-2: it has no verdict; judge it with" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
@@ -245,11 +257,11 @@ def test_modules_and_files_that_a_script_names_exist(path: Path) -> None:
 def test_no_script_overwrites_a_schema_that_the_command_reads(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """The shell empties the file before `ackproof schema` reads it."""
+    """The shell empties the file before the command reads it."""
     written = re.findall(
-        r"ackproof schema(.*) > docs/", (ROOT / "ci" / "reference").read_text(encoding="utf-8")
+        r"ackproof (.*) > docs/", (ROOT / "ci" / "reference").read_text(encoding="utf-8")
     )
     assert written
     monkeypatch.setattr("ackproof.scenario.shipped.folder", lambda *_, **__: tmp_path)
     for options in written:
-        assert ackproof("schema", *options.split()) == 0, f"schema{options} reads what it writes"
+        assert ackproof(*options.split()) == 0, f"ackproof {options} reads what it writes"

@@ -48,7 +48,7 @@ def test_every_other_kind_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(30)
-@pytest.mark.parametrize("command", ["validate", "predict", "schedule", "check"])
+@pytest.mark.parametrize("command", ["validate", "predict", "check"])
 def test_no_command_waits_for_a_pipe_or_reads_a_device(
     command: str,
     tmp_path: Path,

@@ -191,7 +191,7 @@ def test_the_commands_write_a_bundle_and_read_it(tmp_path: Path) -> None:
     (tmp_path / "logs" / "server.log").write_text("\n".join(LINES))
     collected = invoked(
         *("advise", "collect", tmp_path / "disks", "--kafka", "3.9.1", "--metadata-dump", dump),
-        *("--log", f"1={tmp_path / 'logs'}", "--out", bundle, "--json"),
+        *("--log", f"1={tmp_path / 'logs'}", "--to", bundle, "--json"),
     )
     assert collected.exit_code == 0
     written = json.loads(collected.stdout)

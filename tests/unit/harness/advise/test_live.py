@@ -271,7 +271,7 @@ def test_what_is_given_beside_a_running_cluster_is_refused(tmp_path: Path, given
     more = (tmp_path / "disk",) if given == "disk" else (given, tmp_path / "1")
     if given == "--power-lost":
         more = (given, 1)
-    with pytest.raises(ScenarioError, match="a running cluster is not judged together with"):
+    with pytest.raises(ScenarioError, match="a running cluster cannot be combined with"):
         run("start", tmp_path / "bundle", *more, "--kafka", "3.9.1")
 
 

@@ -261,7 +261,7 @@ def test_the_commands_name_the_records_and_copy_them(disks: Path, tmp_path: Path
     parsed = json.loads(run(*words, "--json")[1])
     assert parsed["partitions"][0]["gone"][0]["on_disk_of"] == [1]
     place = ("--broker", 1, "--topic", "orders", "--partition", 0)
-    code, text = run("extract", disks, *place, "--offsets", "5-99", "--out", out)
+    code, text = run("extract", disks, *place, "--offsets", "5-99", "--to", out)
     assert code == 0
     assert "4 records" in text
     assert "the log ends at 9" in text
@@ -287,7 +287,7 @@ def test_an_acked_log_does_not_clear_partitions_that_it_does_not_name(disks, tmp
         (["--broker", "3", "--offsets", "5-8"], "no disk of broker 3 with orders-0 is given"),
         (["--broker", "1", "--offsets", "8-5"], "is not FIRST-LAST"),
         (["--broker", "1", "--offsets", "x"], "is not FIRST-LAST"),
-        (["--broker", "1", "--offsets", "2-3", "--out", "DUMP"], "exists"),
+        (["--broker", "1", "--offsets", "2-3", "--to", "DUMP"], "exists"),
     ],
 )
 def test_a_wrong_extract_is_refused(disks: Path, tmp_path: Path, options, message) -> None:

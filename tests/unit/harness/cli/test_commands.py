@@ -54,11 +54,11 @@ def test_help_has_the_commands_in_the_order_of_use(capsys: pytest.CaptureFixture
     assert ackproof("--help") == ExitCode.HOLDS
     listed = re.findall(r"^│ ([a-z]+) ", capsys.readouterr().out, re.M)
     assert listed[:5] == ["audit", "init", "predict", "run", "compare"]
-    assert listed.index("scenarios") < listed.index("faults") < listed.index("schema")
+    assert listed.index("scenarios") < listed.index("faults") < listed.index("validate")
     assert listed.index("warehouse") < listed.index("dashboard")
 
 
-def test_scenarios_lists_with_and_without_the_word(
+def test_scenarios_are_listed_and_printed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     load_once(monkeypatch)
@@ -67,15 +67,18 @@ def test_scenarios_lists_with_and_without_the_word(
     printed = capsys.readouterr().out
     assert "B6   catalogue/b06-last-replica-standing" in printed
     assert max(map(len, printed.splitlines())) <= 80
-    assert ackproof("scenarios", "list") == ExitCode.HOLDS
-    assert capsys.readouterr().out == printed
-    assert ackproof("scenarios", "list", "--json") == ExitCode.HOLDS
+    assert ackproof("scenarios", "--json") == ExitCode.HOLDS
     entries = json.loads(capsys.readouterr().out)
     assert {"name", "case", "title"} <= set(entries[0])
     (entry,) = [one for one in entries if one["case"] == "B6"]
     assert entry["name"] == "catalogue/b06-last-replica-standing"
     assert "3.9" in entry["loses_on"]
     assert {"name": "current", "kafka": DEFAULT_KAFKA, "loss": "none"} in entry["arms"]
+    assert ackproof("scenarios", "B6", "--json") == ExitCode.HOLDS
+    one = json.loads(capsys.readouterr().out)
+    assert ackproof("scenarios", "B6") == ExitCode.HOLDS
+    assert capsys.readouterr().out == one.pop("text")
+    assert one == entry
 
 
 def test_without_a_scenario_and_files_it_is_usage(capsys: pytest.CaptureFixture[str]) -> None:

@@ -61,10 +61,12 @@ def test_an_acked_log_gets_the_command_for_it(
     log = tmp_path / "acked.jsonl"
     log.write_text('{"topic": "orders", "partition": 0, "offset": 1, "key": "a"}\n' * 2)
     assert ackproof("check", log) == ExitCode.USAGE
-    assert f"ackproof check --acked {log} --bootstrap HOST:PORT" in capsys.readouterr().err
-    assert ackproof("check", log, "--bootstrap", "h:1") == ExitCode.USAGE
-    message = " ".join(capsys.readouterr().err.split())
-    assert f"ackproof check --acked {log} --bootstrap h:1" in message
+    assert f"ackproof check {log} --from-cluster HOST:PORT" in capsys.readouterr().err
+    assert ackproof("check", log, "--from-cluster", "h") == ExitCode.USAGE
+    assert "'h' is not host:port" in capsys.readouterr().err
+    mixed = (log, "--from-cluster", "h:1", "--assume", "ww-deps=false", "--assume", "acks=1")
+    assert ackproof("check", *mixed) == ExitCode.USAGE
+    assert "--assume: of an acked log only acks: not ww-deps" in capsys.readouterr().err
 
 
 @pytest.mark.spark
@@ -95,7 +97,7 @@ class TestChecking:
 
     def test_options_add_settings_that_files_lack(self, check) -> None:
         asked = {name: HISTORIES[name] for name in ("lost", "rewind", "subscribed", "assigned")}
-        code, out, _ = check(asked, "--json", "--subscribe", "--acks", "1")
+        code, out, _ = check(asked, "--json", "--assume", "sub-via=subscribe", "--assume", "acks=1")
         assert code == ExitCode.VIOLATED
         assert {Path(one["file"]).stem: one["verdict"] for one in json.loads(out)} == {
             "lost": "inconclusive",
@@ -122,7 +124,7 @@ MALFORMED = {"good": HOLDS, "bad": [op(0, SEND_A, type="done")]}
         (MALFORMED, (), '/bad.json: op 0: type is "done"; legal: ok, info, fail'),
         ({}, ("nowhere.json",), "nowhere.json: cannot be read"),
         ({"case": HOLDS}, (".",), ". is a run directory"),
-        ({}, (".", "--subscribe"), "a run directory has its own settings"),
+        ({}, (".", "--assume", "sub-via=subscribe"), "a run directory has its own settings"),
     ],
 )
 def test_bad_input_is_refused(check, histories, options, complaint) -> None:

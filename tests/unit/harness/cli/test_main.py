@@ -36,7 +36,8 @@ def test_an_unexpected_exception_ends_with_4_and_one_message(
 
 
 @pytest.mark.parametrize(
-    "command", [["schema"], ["faults"], ["validate", f"{SCENARIOS}/acks.yaml"]]
+    "command",
+    [["validate", "--json-schema", "scenario"], ["faults"], ["validate", f"{SCENARIOS}/acks.yaml"]],
 )
 def test_a_closed_pipe_changes_no_exit_code(command: list[str]) -> None:
     whole = [sys.executable, "-c", "from ackproof.cli.main import main; main()", *command]
@@ -187,7 +188,7 @@ def test_a_full_disk_under_the_page_of_an_acked_log_is_an_error_of_the_environme
     checked = (tmp_path, FakeVerdict(Word.HOLDS))
     monkeypatch.setattr("ackproof.execution.acked_check.check_acked", lambda *_, **__: checked)
     monkeypatch.setattr("ackproof.report.html.write_html", no_space)
-    code = ackproof("check", "--acked", "acked.jsonl", "--bootstrap", "localhost:9092")
+    code = ackproof("check", "acked.jsonl", "--from-cluster", "localhost:9092")
     assert code == ExitCode.ENVIRONMENT
     output = capsys.readouterr().err
     assert "is full" in output

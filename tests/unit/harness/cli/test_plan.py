@@ -45,7 +45,7 @@ def written(tmp_path: Path, **changes: Any) -> Path:
 
 def planned(tmp_path: Path, *options: str, **changes: Any) -> dict[str, Any]:
     path, out = written(tmp_path, **changes), tmp_path / "plans"
-    result = invoked("plan", path, "--out", out, "--json", *options)
+    result = invoked("plan", path, "--to", out, "--json", *options)
     assert result.exit_code == 0, result.output
     (document,) = json.loads(result.stdout)
     return document
@@ -167,14 +167,14 @@ def test_without_a_possible_loss_a_suite_expects_none(tmp_path: Path) -> None:
 def test_a_search_that_ends_early_is_continued(tmp_path: Path) -> None:
     """It decides nothing, and is continued where it was stored."""
     path, keep = written(tmp_path), tmp_path / "keep"
-    result = invoked("plan", path, "--keep", keep, "--max-states", "100", "--json")
+    result = invoked("plan", path, "--checkpoints", keep, "--max-states", "100", "--json")
     assert result.exit_code == 3
     (document,) = json.loads(result.stdout)
     assert document["loss"] == "unknown"
     assert "INCOMPLETE" in document["bounds"]
     assert document["scenarios"] == []
     levels = {one: one.stat().st_mtime_ns for one in keep.rglob("*.jsonl")}
-    assert planned(tmp_path, *B7, "--keep", str(keep))["loss"] == "possible"
+    assert planned(tmp_path, *B7, "--checkpoints", str(keep))["loss"] == "possible"
     assert levels
     assert all(one.stat().st_mtime_ns == at for one, at in levels.items())
 
@@ -182,8 +182,8 @@ def test_a_search_that_ends_early_is_continued(tmp_path: Path) -> None:
 def test_a_search_that_cannot_be_stored_is_refused(tmp_path: Path) -> None:
     path, keep = written(tmp_path), tmp_path / "keep"
     keep.write_text("not a folder")
-    with pytest.raises(ScenarioError, match=r"--keep .*: the search cannot be stored there"):
-        invoked("plan", path, "--keep", keep)
+    with pytest.raises(ScenarioError, match=r"--checkpoints .*: the search cannot be stored there"):
+        invoked("plan", path, "--checkpoints", keep)
 
 
 def test_too_many_perturbations_are_refused_with_the_limit(tmp_path: Path) -> None:

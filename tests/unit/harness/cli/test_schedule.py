@@ -9,7 +9,7 @@ NEMESIS = Path(__file__).parents[4] / "scenarios" / "nemesis.yaml"
 
 
 def printed(*arguments: str) -> str:
-    result = invoked("schedule", *arguments)
+    result = invoked("validate", *arguments, "--schedule")
     assert result.exit_code == 0, result.output
     return result.output
 
@@ -20,7 +20,7 @@ def test_the_seed_decides_the_faults() -> None:
 
 
 def test_json_is_printed_on_request() -> None:
-    ((one,), *_) = json.loads(printed(str(NEMESIS), "--json"))["nemesis"][0]
+    ((one,), *_) = json.loads(printed(str(NEMESIS), "--json"))[0]["schedule"][0]
     assert {"fault", "target", "or_after", "heal_after"} <= set(one)
 
 
@@ -36,7 +36,7 @@ def test_blocks_keep_their_structure(tmp_path: Path) -> None:
         + "        repeat: 2\n"
     )
     lines = printed(str(path)).splitlines()
-    assert lines[:3] == ["nemesis", "  branch 1", lines[2]]
+    assert lines[:3] == [f"{path}: nemesis: valid", "  branch 1", lines[2]]
     assert lines[2].startswith("    kill (target: [")
     assert lines[3:] == [
         "  branch 2",
@@ -62,5 +62,5 @@ def test_of_many_turns_the_first_are_listed_and_the_others_counted(tmp_path: Pat
     assert lines[-1] == "  and 999,995,000 more turns"
     assert len(lines) == 1 + 2 * 5_000 + 1
     path.write_text(head + nested(99, 8))
-    [step] = json.loads(printed(str(path), "--json"))["nemesis"]
+    [step] = json.loads(printed(str(path), "--json"))[0]["schedule"]
     assert (len(step["turns"]), step["more_turns"]) == (1, 98)

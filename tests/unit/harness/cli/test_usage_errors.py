@@ -15,7 +15,9 @@ from command_line import ackproof
         ("compare any --trials a", "--trials: 'a' is not a whole number from 1 to 1000", "compare"),
         ("compare any --confidence 2", "'2' is not a number from 0.5 to 0.999", "compare"),
         ("run any --seed=-1", "--seed: '-1' is not a whole number from 0 on", "run"),
-        ("check any --isolation-level x", "'x' is not one of 'read_committed', 'read_un", "check"),
+        ("check any --assume acks=x", "'acks=x' is no setting; legal: acks=all, acks=1", "check"),
+        ("validate a --seed 1", "--seed: it is for --schedule", "validate"),
+        ("validate a --json-schema audit", "name either a scenario or --json", "validate"),
         ("check any --spark x", "--spark: 'x' is not a Spark master: write", "check"),
         ("run any --nosuch", "ackproof run has no option --nosuch", "run"),
         ("compare any --trial 3", "has no option --trial; did you mean --trials?", "compare"),
@@ -27,7 +29,7 @@ from command_line import ackproof
         ("run one two three", "ackproof run takes fewer arguments: remove two three", "run"),
         ("run", "SCENARIO: name a scenario (`ackproof scenarios` lists", "run"),
         ("rum", "no such command 'rum'. Did you mean 'run'?", ""),
-        ("baseline show", "no such command 'show'", "baseline"),
+        ("warehouse show", "no such command 'show'", "warehouse"),
     ],
 )
 def test_an_error_of_a_command_line_is_said_as_every_other(
@@ -49,7 +51,6 @@ def test_an_error_of_a_command_line_is_said_as_every_other(
     [
         ("help", "ackproof --help"),
         ("version", "ackproof --version"),
-        ("scenarios acks", "ackproof scenarios show acks"),
     ],
 )
 def test_a_word_that_is_no_command_has_what_is_meant(
@@ -59,7 +60,7 @@ def test_a_word_that_is_no_command_has_what_is_meant(
     assert f"`{meant}` does that" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("line", ["", "baseline"])
+@pytest.mark.parametrize("line", ["", "warehouse"])
 def test_commands_that_are_groups_show_their_help(
     capsys: pytest.CaptureFixture[str], line: str
 ) -> None:

@@ -38,7 +38,7 @@ def test_every_shipped_scenario_matches_the_published_schema(
 
 def test_the_committed_schema_is_current() -> None:
     committed = json.loads((ROOT / "docs" / "scenario.v1.json").read_text())
-    assert committed == json_schema(), "run: ackproof schema > docs/scenario.v1.json"
+    assert committed == json_schema(), "run: ci/reference"
 
 
 def test_every_pattern_of_a_key_has_words() -> None:

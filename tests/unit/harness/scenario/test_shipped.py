@@ -75,12 +75,12 @@ def test_a_file_of_the_user_comes_before_a_shipped_one(
 
 
 def test_a_copy_is_a_valid_scenario_and_overwrites_nothing(tmp_path: Path) -> None:
-    assert ackproof("scenarios", "copy", "B6", str(tmp_path)) == ExitCode.HOLDS
-    copy = tmp_path / "b06-last-replica-standing.yaml"
-    assert load(copy)[0].scenario == load(FOLDER / "catalogue" / copy.name)[0].scenario
-    assert "$schema" not in copy.read_text()
-    assert ackproof("scenarios", "copy", "B6", str(tmp_path)) == ExitCode.USAGE
-    assert ackproof("scenarios", "copy", "B60", str(tmp_path)) == ExitCode.USAGE
+    copy, source = tmp_path / "mine.yaml", FOLDER / "catalogue" / "b06-last-replica-standing.yaml"
+    assert ackproof("init", copy, "--from", "B6") == ExitCode.HOLDS
+    assert load(copy)[0].scenario == load(source)[0].scenario
+    assert copy.read_text() == shipped.without_schema(source.read_text()) != source.read_text()
+    assert ackproof("init", copy, "--from", "B6") == ExitCode.USAGE
+    assert ackproof("init", tmp_path / "other.yaml", "--from", "B60") == ExitCode.USAGE
 
 
 def test_the_wheel_has_the_scenarios(tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ def test_an_empty_warehouse_has_no_dashboard(spark, ackproof, tmp_path):
 
     Warehouse.create(spark, str(tmp_path / "w"), Format.PARQUET)
     page = tmp_path / "page.html"
-    code, _, message = ackproof("dashboard", tmp_path / "w", "--out", page)
+    code, _, message = ackproof("dashboard", tmp_path / "w", "--to", page)
     assert code == ExitCode.USAGE
     assert "contains no runs" in message
     assert not page.exists()
@@ -118,7 +118,7 @@ def test_views_and_info_and_the_page_of_a_loaded_warehouse(loaded, ackproof, tmp
     assert code == ExitCode.HOLDS
     assert f"{loaded.format}, version 5" in message
     page = tmp_path / "page.html"
-    assert ackproof("dashboard", place, "--out", page)[0] == ExitCode.HOLDS
+    assert ackproof("dashboard", place, "--to", page)[0] == ExitCode.HOLDS
     assert "acks=1 with linger.ms=50" in page.read_text()
     code, _, message = ackproof("warehouse", "views", place, "--schema", "a b")
     assert code == ExitCode.USAGE
@@ -139,10 +139,10 @@ def test_a_second_load_starts_no_spark(loaded, ackproof, run_dirs, monkeypatch):
 @pytest.mark.parametrize(
     ("files", "options"), [("", ""), ("kafka", "--config kafka"), ("a b", "--config a --config b")]
 )
-def test_ci_runs_the_scenario_with_the_users_files(ackproof, template, files, options):
-    [line] = [
-        line for line in ackproof("templates", template)[1].splitlines() if "run chaos" in line
-    ]
+def test_ci_runs_the_scenario_with_the_users_files(ackproof, template, files, options, tmp_path):
+    assert ackproof("init", tmp_path, "--template", template)[0] == ExitCode.HOLDS
+    [text] = [path.read_text() for path in tmp_path.iterdir()]
+    [line] = [line for line in text.splitlines() if "run chaos" in line]
     command = line[line.index("chaos") :].rstrip("'")
     done = subprocess.run(
         ["sh", "-c", f"echo {command}"],
@@ -159,8 +159,13 @@ def test_queries_and_templates_are_printed_and_copied(ackproof, tmp_path):
     assert code == ExitCode.HOLDS
     assert "FROM mine.trend" in said
     assert ackproof("warehouse", "queries", "nothing")[0] == ExitCode.USAGE
-    code, said, _ = ackproof("templates", "--json")
-    assert json.loads(said)["grafana"] == ["ackproof-alerts.yaml", "ackproof-dashboard.json"]
-    assert ackproof("templates", "github", "--to", tmp_path / "new")[0] == ExitCode.HOLDS
-    assert (tmp_path / "new" / "ackproof.yml").read_text() == ackproof("templates", "github")[1]
-    assert ackproof("templates", "nothing")[0] == ExitCode.USAGE
+    code, said, _ = ackproof("init", tmp_path / "new", "--template", "grafana", "--json")
+    names = ("ackproof-alerts.yaml", "ackproof-dashboard.json")
+    assert json.loads(said)["files"] == [str(tmp_path / "new" / name) for name in names]
+    assert {path.name for path in (tmp_path / "new").iterdir()} == set(names)
+    again = ackproof("init", tmp_path / "new", "--template", "grafana")
+    assert again[0] == ExitCode.USAGE
+    assert "exists" in again[2]
+    assert ackproof("init", "--template", "nothing")[0] == ExitCode.USAGE
+    mixed = ackproof("init", "--template", "github", "--kafka", "3.9.1")
+    assert "a template is no scenario" in mixed[2]
