@@ -67,6 +67,11 @@ def numbers(version: str) -> tuple[int, ...]:
     return release
 
 
+def complete(version: str) -> str:
+    """Return a version with all its numbers: `3.6.0` for `3.6`."""
+    return version + ".0" * (2 - version.count(".")) if version[:1].isdecimal() else version
+
+
 def _text(numbers: tuple[int, ...]) -> str:
     return ".".join(map(str, numbers))
 

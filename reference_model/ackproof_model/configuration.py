@@ -12,6 +12,8 @@ from enum import StrEnum
 from functools import cache
 from typing import Literal
 
+from ackproof_model.kafka_settings import ACKS, MAX_IN_FLIGHT_REQUESTS_PER_CONNECTION, RETRIES
+
 Acks = Literal["0", "1", "all"]
 
 #: The oldest version whose rules are modelled: the oldest that ackproof runs.
@@ -201,6 +203,24 @@ def _truncation(version: tuple[int, ...]) -> Truncation:
     return Truncation.KIP_279 if version < (2, 7) else Truncation.ON_FETCH
 
 
+#: The most requests in flight of an idempotent producer: brokers keep as many batches of each.
+MOST_IN_FLIGHT_IDEMPOTENT = 5
+
+
+def idempotence_conflicts(*, acks: str, retries: int, max_in_flight: int) -> tuple[str, ...]:
+    """Return the settings with which a producer cannot be idempotent, by their names.
+
+    KIP-98, KIP-679: `ProducerConfig.postProcessAndValidateIdempotenceConfigs`,
+    `rd_kafka_conf_finalize`.
+    """
+    conflicts = {
+        ACKS: acks != "all",
+        RETRIES: retries == 0,
+        MAX_IN_FLIGHT_REQUESTS_PER_CONNECTION: max_in_flight > MOST_IN_FLIGHT_IDEMPOTENT,
+    }
+    return tuple(name for name, conflict in conflicts.items() if conflict)
+
+
 @cache
 def _numbers(kafka_version: str) -> tuple[int, ...]:
     match = re.match(r"(\d+)\.(\d+)(?:\.(\d+)|\.|-|$)", kafka_version)
@@ -259,11 +279,13 @@ class Configuration:
                 f"brokers is {self.brokers}: "
                 f"{self.replication_factor} replicas need as many brokers"
             )
-        # KIP-98, KIP-679: ProducerConfig refuses idempotence with any of these.
-        if self.idempotence and (self.acks != "all" or self.retries < 1 or self.max_in_flight > 5):
+        if self.idempotence and idempotence_conflicts(
+            acks=self.acks, retries=self.retries, max_in_flight=self.max_in_flight
+        ):
             raise ValueError(
                 "idempotence needs acks 'all', retries of at least 1 and max_in_flight of at most "
-                f"5, not {self.acks!r}, {self.retries} and {self.max_in_flight}"
+                f"{MOST_IN_FLIGHT_IDEMPOTENT}, not {self.acks!r}, {self.retries} and "
+                f"{self.max_in_flight}"
             )
 
     @property

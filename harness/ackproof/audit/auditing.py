@@ -26,7 +26,7 @@ from ackproof.audit.answer import (
     Risk,
 )
 from ackproof.audit.changes import best, decided_by
-from ackproof.audit.producers import ACKS, CLIENT, IDEMPOTENCE, LIBRARY
+from ackproof.audit.producers import CLIENT, LIBRARY
 from ackproof.audit.risks import Lost, lost, told
 from ackproof.audit.setups import (
     MINIMUM,
@@ -52,6 +52,7 @@ from ackproof.own_config.configuration import (
     kafka_default,
 )
 from ackproof.scope import beyond
+from ackproof_model.kafka_settings import ACKS, ENABLE_IDEMPOTENCE
 
 _NOT_LOOKED_AT = (
     "what your code does with a failed send",
@@ -291,7 +292,7 @@ def _losses(setup: Setup) -> Lost:
 
 
 _OTHERS = (clients.risks, consumers.risks, availability.risks, removed.risks)
-_RESENDING = (CLIENT, IDEMPOTENCE)
+_RESENDING = (CLIENT, ENABLE_IDEMPOTENCE)
 #: Whether acks is `all`, which may decide where nothing else about acks does.
 _WAITS = "acks=all"
 #: The assumed values on which these answers do not depend.

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 
 from ackproof.audit.answer import Decision, Failures
-from ackproof.audit.producers import ACKS
 from ackproof.audit.risk import decision
 from ackproof.audit.risks import exposed, found_sets, question_of
 from ackproof.audit.setups import ELR, KAFKA, MINIMUM, MODE, REPLICAS, UNCLEAN, Setup
@@ -17,6 +16,7 @@ from ackproof.kafka_versions import FEATURES_SINCE, numbers
 from ackproof.own_config.configuration import Given, NoFile, kafka_default
 from ackproof_model.bounds.answer import never_acked
 from ackproof_model.bounds.failure_sets import Exposed, failure_sets
+from ackproof_model.kafka_settings import ACKS
 
 #: The first version with eligible leader replicas by default, and the version that stands for it.
 _WITH_ELR, _NEWEST = "4.1 or later", "4.3.1"

@@ -11,10 +11,20 @@ from ackproof.audit.setups import Setup
 from ackproof.kafka_versions import FEATURES_SINCE, numbers
 from ackproof.own_config.clients import EXACTLY_ONCE
 from ackproof.own_config.configuration import Client, Default, Given
+from ackproof.scenario.kafka_clients import TRANSACTION_TIMEOUT
 from ackproof_model import Likelihood
 from ackproof_model.bounds.answer import resent
 from ackproof_model.configuration import Configuration
 from ackproof_model.exposure import Exposure
+from ackproof_model.kafka_settings import (
+    DELIVERY_TIMEOUT_MS,
+    ENABLE_IDEMPOTENCE,
+    ISOLATION_LEVEL,
+    MAX_IN_FLIGHT_REQUESTS_PER_CONNECTION,
+    RETRIES,
+    TRANSACTION_TIMEOUT_MS,
+    TRANSACTIONAL_ID,
+)
 
 #: The failures after which a request may have no response, with the event at a leader.
 _UNANSWERED = {
@@ -29,12 +39,7 @@ _UNANSWERED_ONCE = Exposure(unanswered=True)
 #: With acks=1 a leader answers at once, so nothing waits for followers.
 _WAITS_FOR_FOLLOWERS = (Failure.LAG, Failure.LEADER_MOVE)
 
-_IDEMPOTENCE = "enable.idempotence"
-_IN_FLIGHT = "max.in.flight.requests.per.connection"
-_RETRIES = "retries"
-_TRANSACTIONAL = "transactional.id"
-_CONNECT = "Kafka Connect"
-_ISOLATION, _COMMITTED = "isolation.level", "read_committed"
+_CONNECT, _COMMITTED = "Kafka Connect", "read_committed"
 
 
 def risks(setup: Setup) -> Iterator[Risk]:
@@ -69,16 +74,16 @@ def _remedies(setup: Setup, effect: Effect) -> Iterator[Decision]:
     if producer is not None and _of_connect_itself(producer):
         yield from _exactly_once(producer)
     elif partition.profile.transactions:
-        given = of_producer(setup, _IDEMPOTENCE, "false")
+        given = of_producer(setup, ENABLE_IDEMPOTENCE, "false")
         cost = "needs acks=all: a send waits for the in-sync replicas"
         cost = "" if partition.acks == "all" else cost
-        yield decision(_IDEMPOTENCE, given, "true", cost, of=producer)
+        yield decision(ENABLE_IDEMPOTENCE, given, "true", cost, of=producer)
     if effect is Effect.REORDERED:
         yield _one_in_flight(setup)
     else:
-        given = of_producer(setup, _RETRIES, partition.retries)
+        given = of_producer(setup, RETRIES, partition.retries)
         cost = "each failed send is left to the application"
-        yield decision(_RETRIES, given, 0, cost, of=producer)
+        yield decision(RETRIES, given, 0, cost, of=producer)
 
 
 def _of_connect_itself(producer: Client) -> bool:
@@ -91,7 +96,7 @@ def _exactly_once(producer: Client) -> Iterator[Decision]:
 
     That of the status topic never does; it does not retry.
     """
-    retries = producer.settings.get(_RETRIES)
+    retries = producer.settings.get(RETRIES)
     if _of_connect_itself(producer) and retries and retries.source == Default(_CONNECT):
         return
     mirror = producer.framework != _CONNECT
@@ -104,9 +109,9 @@ def _exactly_once(producer: Client) -> Iterator[Decision]:
 
 
 def _one_in_flight(setup: Setup) -> Decision:
-    given = of_producer(setup, _IN_FLIGHT, setup.partition.max_in_flight)
+    given = of_producer(setup, MAX_IN_FLIGHT_REQUESTS_PER_CONNECTION, setup.partition.max_in_flight)
     cost = "less throughput: each request waits for the response to the one before"
-    return decision(_IN_FLIGHT, given, 1, cost, of=setup.producer)
+    return decision(MAX_IN_FLIGHT_REQUESTS_PER_CONNECTION, given, 1, cost, of=setup.producer)
 
 
 def _of_late_ends(setup: Setup) -> Iterator[Risk]:
@@ -115,17 +120,17 @@ def _of_late_ends(setup: Setup) -> Iterator[Risk]:
     Protocol 2 needs brokers and a Java client of 4.0 or later (KIP-890).
     """
     producer, version = setup.producer, setup.partition.kafka_version
-    if producer is None or _TRANSACTIONAL not in producer.settings:
+    if producer is None or TRANSACTIONAL_ID not in producer.settings:
         return
     since = FEATURES_SINCE["transaction.version"]
     when = {}
     if producer.library == "java" and numbers(version) >= since:
         if producer.version is not None:
-            if numbers(producer.version.value) >= since:
+            if numbers(producer.release) >= since:
                 return
         else:
             when = {"producer.version": "before 4.0"}
-    client = of_producer(setup, _TRANSACTIONAL, "")
+    client = of_producer(setup, TRANSACTIONAL_ID, "")
     yield worded(
         setup,
         Effect.LOST,
@@ -153,7 +158,7 @@ def _of_crashes(setup: Setup) -> Iterator[Risk]:
     if producer is None or setup.refusal:
         return
     crash = [Failure.CLIENT_CRASH]
-    if _TRANSACTIONAL not in producer.settings:
+    if TRANSACTIONAL_ID not in producer.settings:
         yield worded(
             setup,
             Effect.DUPLICATED,
@@ -163,19 +168,19 @@ def _of_crashes(setup: Setup) -> Iterator[Risk]:
             decided_by=[*_transactions(setup, producer)],
         )
         return
-    levels = {of_consumer(setup, one, _ISOLATION): one for one in setup.consumers}
+    levels = {of_consumer(setup, one, ISOLATION_LEVEL): one for one in setup.consumers}
     if not levels or any(one.value == _COMMITTED for one in levels):
-        limit = of_producer(setup, "transaction.timeout.ms", 60_000)
+        limit = of_producer(setup, *TRANSACTION_TIMEOUT)
         yield worded(
             setup,
             Effect.READS_STOP,
             crash,
             "crash.blocks-readers",
             limit=limit.value,
-            when={} if levels else {_ISOLATION: _COMMITTED},
+            when={} if levels else {ISOLATION_LEVEL: _COMMITTED},
             decided_by=[
                 decision(
-                    "transaction.timeout.ms",
+                    TRANSACTION_TIMEOUT_MS,
                     limit,
                     10_000,
                     "longer transactions are aborted",
@@ -193,7 +198,7 @@ def _of_crashes(setup: Setup) -> Iterator[Risk]:
                 level=given.value,
                 decided_by=[
                     decision(
-                        _ISOLATION,
+                        ISOLATION_LEVEL,
                         given,
                         _COMMITTED,
                         "records are read after their transaction",
@@ -208,8 +213,8 @@ def _transactions(setup: Setup, producer: Client) -> Iterator[Decision]:
         yield from _exactly_once(producer)
     else:
         yield decision(
-            _TRANSACTIONAL,
-            of_producer(setup, _TRANSACTIONAL, ""),
+            TRANSACTIONAL_ID,
+            of_producer(setup, TRANSACTIONAL_ID, ""),
             "a name, with the position of the input in each transaction",
             "transactions, and consumers with isolation.level=read_committed",
             of=producer,
@@ -224,9 +229,13 @@ def _of_new_epochs(setup: Setup) -> Iterator[Risk]:
     in flight first, and keeps its epoch until then (`TransactionManager.maybeResolveSequences`).
     """
     producer, partition = setup.producer, setup.partition
-    if producer is None or producer.library != "librdkafka" or _TRANSACTIONAL in producer.settings:
+    if (
+        producer is None
+        or producer.library != "librdkafka"
+        or TRANSACTIONAL_ID in producer.settings
+    ):
         return
-    timeout = of_producer(setup, "delivery.timeout.ms", int(partition.delivery_timeout_s * 1000))
+    timeout = of_producer(setup, DELIVERY_TIMEOUT_MS, int(partition.delivery_timeout_s * 1000))
     yield worded(
         setup,
         Effect.DUPLICATED,
@@ -235,7 +244,7 @@ def _of_new_epochs(setup: Setup) -> Iterator[Risk]:
         timeout=timeout.value,
         decided_by=[
             decision(
-                "delivery.timeout.ms",
+                DELIVERY_TIMEOUT_MS,
                 timeout,
                 "longer than an outage",
                 "a failed send is reported later",

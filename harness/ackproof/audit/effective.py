@@ -13,8 +13,9 @@ from ackproof.own_config.configuration import (
     Settings,
     kafka_default,
 )
-from ackproof.scenario.librdkafka import ALIASES
+from ackproof.scenario.kafka_clients import ALIASES, CONSUMER_DEFAULTS
 from ackproof_model.configuration import Profile
+from ackproof_model.kafka_settings import ENABLE_AUTO_COMMIT
 from ackproof_model.removal import DAY_S, SYNONYMS
 
 #: Defaults of brokers and topics that no version of the model changes.
@@ -28,21 +29,6 @@ _BROKER_DEFAULTS: Mapping[str, str] = {
     "retention.ms": str(7 * DAY_S * 1000),
     "retention.bytes": "-1",
     "message.timestamp.type": "CreateTime",
-}
-
-#: Defaults of consumers, by library.
-_CONSUMER_DEFAULTS: Mapping[str, Mapping[str, str]] = {
-    "java": {
-        "enable.auto.commit": "true",
-        "auto.offset.reset": "latest",
-        "isolation.level": "read_uncommitted",
-    },
-    "librdkafka": {
-        "enable.auto.commit": "true",
-        "enable.auto.offset.store": "true",
-        "auto.offset.reset": "largest",
-        "isolation.level": "read_committed",
-    },
 }
 #: Frameworks that commit offsets themselves: they set enable.auto.commit to false unless the
 #: application sets it (Spring Kafka from 2.3 on, SmallRye Reactive Messaging, Kafka Streams).
@@ -120,9 +106,9 @@ def of_consumer(setup: Setup, consumer: Client, key: str) -> Given:
     """Return a setting of a consumer; frameworks have defaults of their own."""
     if given := stated(consumer.settings, key):
         return given
-    if key == "enable.auto.commit" and commits_itself(consumer):
+    if key == ENABLE_AUTO_COMMIT and commits_itself(consumer):
         return Given("false", Default(consumer.framework))
-    value = _CONSUMER_DEFAULTS[consumer.library].get(key, "")
+    value = CONSUMER_DEFAULTS[consumer.library].get(key, "")
     return Given(value, consumer.default)
 
 

@@ -8,21 +8,31 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ackproof.own_config.configuration import Client, Given, NoFile, Origin
-from ackproof.scenario.client import JavaProducerSettings
-from ackproof.scenario.librdkafka import ALIASES, AcksValue, parse_acks, require_legal
-from ackproof_model.configuration import Profile
+from ackproof.scenario.kafka_clients import (
+    ALIASES,
+    LIBRDKAFKA_PRODUCER,
+    MOST,
+    AcksValue,
+    JavaProducer,
+    out_of_range,
+    parse_acks,
+    require_legal,
+)
+from ackproof_model.configuration import MOST_IN_FLIGHT_IDEMPOTENT, Profile
+from ackproof_model.kafka_settings import (
+    ACKS,
+    DELIVERY_TIMEOUT_MS,
+    ENABLE_IDEMPOTENCE,
+    MAX_IN_FLIGHT_REQUESTS_PER_CONNECTION,
+    RETRIES,
+    TRANSACTIONAL_ID,
+)
 
-ACKS = "acks"
-IDEMPOTENCE = "enable.idempotence"
 CLIENT = "producer.version"
 LIBRARY = "producer.library"
 
 #: KIP-679: from 3.0 the Java producer's defaults are acks=all and idempotence.
 _CLIENTS = (("before 3.0", "2.8.2"), ("3.0 or later", "3.9.1"))
-
-_UNLIMITED = 2147483647
-#: librdkafka's default of max.in.flight.requests.per.connection; 5 with idempotence.
-_LIBRDKAFKA_IN_FLIGHT = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,14 +62,14 @@ def producers(producer: Client | None, kafka: str) -> Iterator[ProducerSettings]
             yield ProducerSettings(
                 acks=parse_acks(acks),
                 idempotence=idempotence,
-                retries=_UNLIMITED,
+                retries=MOST,
                 max_in_flight=5,
                 delivery_timeout_ms=120_000,
                 settings={
                     ACKS: Given(acks, NoFile.ASSUMED),
-                    IDEMPOTENCE: Given(str(idempotence).lower(), NoFile.ASSUMED),
+                    ENABLE_IDEMPOTENCE: Given(str(idempotence).lower(), NoFile.ASSUMED),
                 },
-                when={ACKS: acks, IDEMPOTENCE: str(idempotence).lower()},
+                when={ACKS: acks, ENABLE_IDEMPOTENCE: str(idempotence).lower()},
             )
     elif not producer.library:
         for library in ("java", "librdkafka"):
@@ -71,8 +81,7 @@ def producers(producer: Client | None, kafka: str) -> Iterator[ProducerSettings]
     elif producer.library == "librdkafka":
         yield _librdkafka(producer)
     elif producer.version is not None:
-        version = producer.version.value
-        yield _java(producer, version + ".0" * (2 - version.count(".")), {})
+        yield _java(producer, producer.release, {})
     else:
         old, new = (_java(producer, release, {CLIENT: era}) for era, release in _CLIENTS)
         if (old.acks, old.idempotence) == (new.acks, new.idempotence):
@@ -90,22 +99,27 @@ def _librdkafka(producer: Client) -> ProducerSettings:
     values = {ALIASES.get(key, key): given for key, given in producer.settings.items()}
     refusal = _out_of_range(values)
     try:
-        acks = parse_acks(values[ACKS].value if ACKS in values else "all")
+        acks = parse_acks(values[ACKS].value if ACKS in values else LIBRDKAFKA_PRODUCER[ACKS])
     except ValueError as error:
         acks, refusal = "all", str(error)
-    stated = values.get(IDEMPOTENCE)
-    on = stated.value.strip().lower() == "true" if stated else "transactional.id" in values
-    retries = values.get("retries")
+    stated = values.get(ENABLE_IDEMPOTENCE)
+    on = stated.value.strip().lower() == "true" if stated else TRANSACTIONAL_ID in values
+    retries = values.get(RETRIES)
     never = retries is not None and retries.value.strip() == "0"
-    in_flight = values.get("max.in.flight.requests.per.connection")
+    most = int(LIBRDKAFKA_PRODUCER[MAX_IN_FLIGHT_REQUESTS_PER_CONNECTION])
     return _in_force(
         values,
         producer.default,
         acks=acks,
         idempotence=on,
-        retries=0 if never else whole(retries, _UNLIMITED),
-        max_in_flight=whole(in_flight, 5 if on else _LIBRDKAFKA_IN_FLIGHT),
-        delivery_timeout_ms=whole(values.get("delivery.timeout.ms"), 300_000),
+        retries=0 if never else whole(retries, MOST),
+        max_in_flight=whole(
+            values.get(MAX_IN_FLIGHT_REQUESTS_PER_CONNECTION),
+            MOST_IN_FLIGHT_IDEMPOTENT if on else most,
+        ),
+        delivery_timeout_ms=whole(
+            values.get(DELIVERY_TIMEOUT_MS), int(LIBRDKAFKA_PRODUCER[DELIVERY_TIMEOUT_MS])
+        ),
         when={},
         refusal=refusal,
     )
@@ -113,15 +127,13 @@ def _librdkafka(producer: Client) -> ProducerSettings:
 
 def _java(producer: Client, release: str, when: Mapping[str, str]) -> ProducerSettings:
     values = {key: given.value.strip() for key, given in producer.settings.items()}
-    if "transactional.id" in values:
-        values.setdefault(IDEMPOTENCE, "true")  # ProducerConfig.idempotenceEnabled
-    settings = JavaProducerSettings.unchecked(values, release)
+    java = JavaProducer(settings=values, version=release)
     refusal = _out_of_range(producer.settings)
     try:
-        effective = (settings.acks, settings.idempotence, settings.retries, settings.max_in_flight)
-        timeout = settings.delivery_timeout_ms
+        effective = (java.acks, java.idempotence, java.retries, java.max_in_flight)
+        timeout = java.delivery_timeout_ms
     except ValueError as error:
-        effective, timeout, refusal = ("all", False, _UNLIMITED, 5), 120_000, str(error)
+        effective, timeout, refusal = ("all", False, MOST, 5), 120_000, str(error)
     acks, idempotence, retries, in_flight = effective
     return _in_force(
         producer.settings,
@@ -153,24 +165,16 @@ def _in_force(
     return ProducerSettings(
         settings={
             ACKS: stated.get(ACKS) or Given(acks, default),
-            IDEMPOTENCE: stated.get(IDEMPOTENCE) or Given(str(idempotence).lower(), default),
+            ENABLE_IDEMPOTENCE: stated.get(ENABLE_IDEMPOTENCE)
+            or Given(str(idempotence).lower(), default),
         },
         refusal=refusal,
         **effective,
     )
 
 
-#: The least numbers that clients accept.
-_LEAST = {"retries": 0, "max.in.flight.requests.per.connection": 1}
-
-
-def _out_of_range(values: Mapping[str, Given]) -> str:
-    """Return which number a client refuses; '' if it refuses none."""
-    for key, least in _LEAST.items():
-        text = values[key].value.strip() if key in values else ""
-        if re.fullmatch(r"-?[0-9]{1,18}", text) and not least <= int(text) <= _UNLIMITED:
-            return f"{key}={text} is not from {least} to {_UNLIMITED}"
-    return ""
+def _out_of_range(settings: Mapping[str, Given]) -> str:
+    return out_of_range({key: given.value for key, given in settings.items()})
 
 
 def whole(given: Given | None, default: int) -> int:

@@ -10,18 +10,26 @@ from ackproof.audit.risk import decision, risk
 from ackproof.audit.setups import REPLICAS, Setup
 from ackproof.kafka_versions import numbers
 from ackproof.own_config.configuration import Client, Given, NoFile
-from ackproof.scenario.librdkafka import parse_acks, require_legal
+from ackproof.scenario.kafka_clients import (
+    IDEMPOTENT_VALUES,
+    has_delivery_timeout,
+    java_producer_defaults,
+    parse_acks,
+)
+from ackproof_model.configuration import idempotence_conflicts
+from ackproof_model.kafka_settings import (
+    ACKS,
+    DELIVERY_TIMEOUT_MS,
+    ENABLE_IDEMPOTENCE,
+    LINGER_MS,
+    MAX_IN_FLIGHT_REQUESTS_PER_CONNECTION,
+    REQUEST_TIMEOUT_MS,
+    RETRIES,
+    TRANSACTIONAL_ID,
+)
 
-_ACKS = "acks"
-_IDEMPOTENCE = "enable.idempotence"
-_IN_FLIGHT = "max.in.flight.requests.per.connection"
-_TRANSACTIONAL = "transactional.id"
-#: The most requests in flight of an idempotent producer, 0.11 and later.
-_MOST_IN_FLIGHT = 5
 #: KIP-500: brokers without ZooKeeper are in preview from 2.8 on, without KRaft until 4.0.
 _KRAFT_SINCE, _ZOOKEEPER_UNTIL = (2, 8), (4, 0)
-#: KIP-91.
-_DELIVERY_TIMEOUT_SINCE = (2, 1)
 
 
 def risks(setup: Setup) -> Iterator[Risk]:
@@ -70,74 +78,67 @@ def _of_topic(setup: Setup) -> Iterator[_Refusal]:
 
 def _of_producer(setup: Setup, producer: Client) -> Iterator[_Refusal]:
     settings = producer.settings
-    acks = stated(settings, _ACKS) or Given("all", NoFile.ASSUMED)
+    acks = stated(settings, ACKS) or Given("all", NoFile.ASSUMED)
     try:
         value = parse_acks(acks.value.strip().lower())
     except ValueError as error:
-        yield f"{who(producer)} refuses this: {error}", decision(_ACKS, acks, "all", of=producer)
+        yield f"{who(producer)} refuses this: {error}", decision(ACKS, acks, "all", of=producer)
         return
-    idempotence = stated(settings, _IDEMPOTENCE)
-    transactional = settings.get(_TRANSACTIONAL)
+    idempotence = stated(settings, ENABLE_IDEMPOTENCE)
+    transactional = settings.get(TRANSACTIONAL_ID)
     off = idempotence is not None and idempotence.value.lower() == "false"
     if transactional is not None and off and idempotence is not None:
         yield (
-            f"{who(producer)} refuses {_TRANSACTIONAL} with {_IDEMPOTENCE}=false",
-            decision(_IDEMPOTENCE, idempotence, "true", of=producer),
+            f"{who(producer)} refuses {TRANSACTIONAL_ID} with {ENABLE_IDEMPOTENCE}=false",
+            decision(ENABLE_IDEMPOTENCE, idempotence, "true", of=producer),
         )
     elif transactional is not None or (idempotence is not None and not off):
-        yield from _conflicts(setup, producer, acks=value)
-    if producer.library == "java" and numbers(_version(setup, producer)) >= _DELIVERY_TIMEOUT_SINCE:
-        yield from _timeouts(setup)
+        yield from _conflicts(producer, acks=value)
+    if producer.library == "java":
+        yield from _timeouts(setup, producer)
 
 
-def _conflicts(setup: Setup, producer: Client, *, acks: str) -> Iterator[_Refusal]:
+def _conflicts(producer: Client, *, acks: str) -> Iterator[_Refusal]:
     """Yield the settings that contradict idempotence, which is stated or which transactions need.
 
-    `ProducerConfig.postProcessAndValidateIdempotenceConfigs`, `rd_kafka_conf_finalize`.
+    Values that are not numbers, such as placeholders, are taken as legal.
     """
-    values = {"acks": acks, "retries": 1, "max_in_flight": 1}
-    wanted = {"acks": "all", "retries": 1, "max_in_flight": _MOST_IN_FLIGHT}
-    names = {"acks": _ACKS, "retries": "retries", "max_in_flight": _IN_FLIGHT}
-    for field in ("retries", "max_in_flight"):
-        given = stated(producer.settings, names[field])
+    values = {RETRIES: 1, MAX_IN_FLIGHT_REQUESTS_PER_CONNECTION: 1}
+    for name in values:
+        given = stated(producer.settings, name)
         if given is not None and given.value.isdecimal():
-            values[field] = int(given.value)
-    why = _TRANSACTIONAL if _TRANSACTIONAL in producer.settings else f"{_IDEMPOTENCE}=true"
-    for field, name in names.items():
-        legal: dict[str, object] = {"acks": "all", "retries": 1, "max_in_flight": 1}
-        legal[field] = values[field]
-        try:
-            require_legal(idempotence=True, **legal)  # type: ignore[arg-type]
-        except ValueError:
-            given = stated(producer.settings, name) or Given(str(values[field]), NoFile.ASSUMED)
-            yield (
-                f"{who(producer)} refuses {name}={given.value} with {why}",
-                decision(name, given, wanted[field], of=producer),
-            )
+            values[name] = int(given.value)
+    why = (
+        TRANSACTIONAL_ID if TRANSACTIONAL_ID in producer.settings else f"{ENABLE_IDEMPOTENCE}=true"
+    )
+    for name in idempotence_conflicts(
+        acks=acks,
+        retries=values[RETRIES],
+        max_in_flight=values[MAX_IN_FLIGHT_REQUESTS_PER_CONNECTION],
+    ):
+        given = stated(producer.settings, name) or Given(acks, NoFile.ASSUMED)
+        yield (
+            f"{who(producer)} refuses {name}={given.value} with {why}",
+            decision(name, given, IDEMPOTENT_VALUES[name], of=producer),
+        )
 
 
-def _timeouts(setup: Setup) -> Iterator[_Refusal]:
-    assert setup.producer is not None
-    given = stated(setup.producer.settings, "delivery.timeout.ms")
-    if given is None or not given.value.isdecimal():
+def _timeouts(setup: Setup, producer: Client) -> Iterator[_Refusal]:
+    """Yield a delivery timeout that is too short for one request (KIP-91)."""
+    version = producer.release or setup.partition.kafka_version
+    given = stated(producer.settings, DELIVERY_TIMEOUT_MS)
+    if not has_delivery_timeout(version) or given is None or not given.value.isdecimal():
         return
-    parts = [
-        of_producer(setup, "linger.ms", 0),
-        of_producer(setup, "request.timeout.ms", 30_000),
-    ]
-    least = sum(int(one.value) for one in parts if one.value.isdecimal())
+    defaults = java_producer_defaults(version)
+    parts = [of_producer(setup, name, defaults[name]) for name in (LINGER_MS, REQUEST_TIMEOUT_MS)]
+    least = sum(int(part.value) for part in parts if part.value.isdecimal())
     if int(given.value) < least:
         yield (
             f"the Java client refuses delivery.timeout.ms={given.value}: it must be at least "
             f"linger.ms + request.timeout.ms, {least}",
-            decision("delivery.timeout.ms", given, least, of=setup.producer),
+            decision(DELIVERY_TIMEOUT_MS, given, least, of=producer),
         )
 
 
 def who(producer: Client) -> str:
     return "librdkafka" if producer.library == "librdkafka" else "the Java client"
-
-
-def _version(setup: Setup, producer: Client) -> str:
-    given = producer.version
-    return setup.partition.kafka_version if given is None else given.value

@@ -8,7 +8,13 @@ from typing import Any, ClassVar, Self
 
 from pydantic import TypeAdapter
 
+from ackproof.scenario.kafka_clients import (
+    CONSUMER_DEFAULTS,
+    DELIVERY_TIMEOUT,
+    LIBRDKAFKA_PRODUCER,
+)
 from ackproof.scenario.types import Commit, Setting
+from ackproof_model.kafka_settings import DELIVERY_TIMEOUT_MS, ISOLATION_LEVEL
 
 #: The errors that a fenced producer gets: another one has initialized its transactional.id.
 FENCED = ("_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH")
@@ -144,11 +150,12 @@ class ProducerSpec(WorkloadSpec):
         2.1 it has no such bound.
         """
         if self.java is not None:
-            return float(self.settings.get("delivery.timeout.ms", 120_000)) / 1000
+            return float(self.settings.get(*DELIVERY_TIMEOUT)) / 1000
         milliseconds = self.settings.get(
-            "delivery.timeout.ms", self.settings.get("message.timeout.ms", 0)
+            DELIVERY_TIMEOUT_MS, self.settings.get("message.timeout.ms", 0)
         )
-        return float(milliseconds) / 1000 or 300.0
+        default = LIBRDKAFKA_PRODUCER[DELIVERY_TIMEOUT_MS]
+        return (float(milliseconds) or float(default)) / 1000
 
     @property
     def acks_have_offsets(self) -> bool:
@@ -210,8 +217,8 @@ class ConsumerSpec(WorkloadSpec):
     @property
     def isolation_level(self) -> str:
         """The isolation level; the clients' defaults differ."""
-        default = "read_committed" if self.java is None else "read_uncommitted"
-        return str(self.settings.get("isolation.level", default))
+        default = CONSUMER_DEFAULTS["librdkafka" if self.java is None else "java"][ISOLATION_LEVEL]
+        return str(self.settings.get(ISOLATION_LEVEL, default))
 
 
 #: Reads and writes of each partition a second.

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from ackproof.kafka_versions import complete
+
 #: Whose defaults these are, in `Default.of`.
 KAFKA, JAVA_CLIENT, LIBRDKAFKA = "Kafka", "the Java client", "librdkafka"
 KAFKA_CONNECT = "Kafka Connect"
@@ -155,6 +157,11 @@ class Client:
             return Default(LIBRDKAFKA)
         return Default(JAVA_CLIENT, self.version.value if self.version else "")
 
+    @property
+    def release(self) -> str:
+        """The version of its library with all its numbers; '' if it is not stated."""
+        return "" if self.version is None else complete(self.version.value)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnConfig:
@@ -201,7 +208,4 @@ class OwnConfig:
     @property
     def release(self) -> str:
         """The version with all its numbers, `3.6.0` for `3.6`; '' if it is not stated."""
-        if self.kafka is None:
-            return ""
-        stated = self.kafka.value
-        return stated + ".0" * (2 - stated.count(".")) if stated[:1].isdecimal() else stated
+        return "" if self.kafka is None else complete(self.kafka.value)

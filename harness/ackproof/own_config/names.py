@@ -6,8 +6,9 @@ import re
 from difflib import get_close_matches
 from functools import cache
 
+from ackproof.scenario.kafka_clients import ALIASES
 from ackproof.scenario.kafka_keys import Scope, known
-from ackproof.scenario.librdkafka import ALIASES, KNOWN
+from ackproof.scenario.librdkafka import KNOWN
 
 #: librdkafka's names besides those of scenarios (CONFIGURATION.md); none of them is Java's.
 _LIBRDKAFKA = re.compile(

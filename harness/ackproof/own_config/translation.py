@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from ackproof.errors import ScenarioError
-from ackproof.kafka_versions import numbers
 from ackproof.own_config.configuration import (
     JAVA_CLIENT,
     LIBRDKAFKA,
@@ -18,10 +17,19 @@ from ackproof.own_config.configuration import (
     Settings,
 )
 from ackproof.own_config.names import is_librdkafka
-from ackproof.scenario.client import NOT_IDEMPOTENT, SAFE
 from ackproof.scenario.cluster import OWNED_SETTINGS, PER_TOPIC_SETTINGS
+from ackproof.scenario.kafka_clients import (
+    ALIASES,
+    IDEMPOTENT_VALUES,
+    LIBRDKAFKA_NAMES,
+    LIBRDKAFKA_PRODUCER,
+    JavaProducer,
+    RefusedValueError,
+    java_producer_defaults,
+)
 from ackproof.scenario.kafka_keys import ignored, known
-from ackproof.scenario.librdkafka import ALIASES, KNOWN, OWNED_PRODUCER_SETTINGS, forbidden
+from ackproof.scenario.librdkafka import KNOWN, OWNED_PRODUCER_SETTINGS, forbidden
+from ackproof_model.kafka_settings import ACKS, ENABLE_IDEMPOTENCE, LINGER_MS, TRANSACTIONAL_ID
 
 _NODES = "ackproof chooses nodes, addresses and folders itself"
 KEEPS = "retention is off, so that only a loss removes a record"
@@ -64,18 +72,8 @@ def taken_by_brokers(settings: Settings, kafka: str) -> dict[str, str]:
     }
 
 
-#: librdkafka's names of the Java client's settings.
-_RENAMED = {
-    "max.request.size": "message.max.bytes",
-    "receive.buffer.bytes": "socket.receive.buffer.bytes",
-    "send.buffer.bytes": "socket.send.buffer.bytes",
-    "socket.connection.setup.timeout.max.ms": "socket.connection.setup.timeout.ms",
-}
-_LIBRDKAFKA_DEFAULTS = {"acks": "all", "enable.idempotence": "false"}
 _BUFFER = "buffer.memory"
 _CONNECTION = ("ssl.", "sasl.", "security.")
-#: KIP-1030: linger.ms is 5 by default.
-_LINGERING = (4, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,11 +94,11 @@ def convert(producer: Client, kafka: str) -> Converted:
     """
     settings = producer.settings
     java = producer.library != "librdkafka"
-    kafka = producer.version.value if producer.version else kafka
+    kafka = producer.release or kafka
     converted: dict[str, Given] = {}
     unused: dict[str, str] = {}
     for key, given in settings.items():
-        name = ALIASES.get(key) or _RENAMED.get(key, key)
+        name = ALIASES.get(key) or LIBRDKAFKA_NAMES.get(key, key)
         if reason := _unused(key, name):
             unused[key] = reason
         elif key == _BUFFER:
@@ -113,7 +111,9 @@ def convert(producer: Client, kafka: str) -> Converted:
     origin = Default(JAVA_CLIENT, kafka) if java else Default(LIBRDKAFKA)
     if java:
         _require_idempotence(settings)
-    defaults = _java_defaults(converted, kafka) if java else _LIBRDKAFKA_DEFAULTS
+        defaults = _java_defaults(converted, settings, kafka)
+    else:
+        defaults = {key: LIBRDKAFKA_PRODUCER[key] for key in (ACKS, ENABLE_IDEMPOTENCE)}
     added = {key: value for key, value in defaults.items() if key not in converted}
     text = ", ".join(f"{key}={value}" for key, value in added.items())
     return Converted(
@@ -125,15 +125,15 @@ def convert(producer: Client, kafka: str) -> Converted:
 
 def _require_idempotence(settings: Settings) -> None:
     """Raise ScenarioError for a transaction without idempotence, as ProducerConfig does."""
-    transaction, acks = settings.get("transactional.id"), settings.get("acks")
-    off = settings.get("enable.idempotence")
+    transaction, acks = settings.get(TRANSACTIONAL_ID), settings.get(ACKS)
+    off = settings.get(ENABLE_IDEMPOTENCE)
     cause = acks if acks and acks.value not in ("all", "-1") else off
     if transaction and cause and (cause is acks or cause.value.lower() == "false"):
-        name = "acks" if cause is acks else "enable.idempotence"
+        name = ACKS if cause is acks else ENABLE_IDEMPOTENCE
         raise ScenarioError(
             f"{transaction.source}: transactional.id with {name}={cause.value} ({cause.source}): "
             "no Java producer starts, because transactions need idempotence",
-            hint="Set acks=all, or leave out transactional.id.",
+            hint=f"Set {name}={IDEMPOTENT_VALUES[name]}, or leave out transactional.id.",
         )
 
 
@@ -155,20 +155,24 @@ def _unused(key: str, name: str) -> str:
     )
 
 
-def _java_defaults(settings: Mapping[str, Given], kafka: str) -> dict[str, str]:
-    """Return the defaults of ProducerConfig that losses depend on."""
-    safe = numbers(kafka) >= SAFE
-    idempotent = safe and numbers(kafka) not in NOT_IDEMPOTENT
-    values = {key: given.value for key, given in settings.items()}
-    acks = values.get("acks", "all" if safe else "1")
-    # ProducerConfig.postProcessAndValidateIdempotenceConfigs: a conflict turns the default off.
-    conflict = (
-        acks not in ("all", "-1")
-        or values.get("retries") == "0"
-        or int(values.get("max.in.flight.requests.per.connection", "5") or 5) > 5
-    )
-    return {
-        "acks": acks,
-        "enable.idempotence": str(idempotent and not conflict).lower(),
-        "linger.ms": "5" if numbers(kafka) >= _LINGERING else "0",
-    }
+def _java_defaults(converted: Settings, settings: Settings, kafka: str) -> dict[str, str]:
+    """Return the defaults of ProducerConfig that losses depend on.
+
+    settings: of the file. Raises ScenarioError for a value that the client refuses.
+    """
+    stated = {key: given.value.strip() for key, given in converted.items()}
+    if TRANSACTIONAL_ID in settings:
+        stated[TRANSACTIONAL_ID] = settings[TRANSACTIONAL_ID].value
+    producer = JavaProducer(settings=stated, version=kafka)
+    try:
+        _ = producer.retries, producer.max_in_flight  # a stated idempotence does not read them
+        return {
+            ACKS: producer.acks,
+            ENABLE_IDEMPOTENCE: str(producer.idempotence).lower(),
+            LINGER_MS: str(java_producer_defaults(kafka)[LINGER_MS]),
+        }
+    except RefusedValueError as error:
+        raise ScenarioError(
+            f"{converted[error.setting].source}: {error}",
+            hint=f"The Java client takes {error.legal}. Without the setting it uses its default.",
+        ) from None

@@ -10,10 +10,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
 from ackproof.scenario.client import ClientLibrary
+from ackproof.scenario.kafka_clients import REQUEST_TIMEOUT, SOCKET_TIMEOUT
 from ackproof.scenario.model import Scenario
 from ackproof_faults.schedule.blocks import plain
 from ackproof_model import Likelihood
 from ackproof_model.effects import CLIENTS_LATE, Client, Disturbance
+from ackproof_model.kafka_settings import REQUEST_TIMEOUT_MS
 from ackproof_spark.anomaly import Anomaly
 
 #: An anomaly, its prediction, and the reason in one sentence.
@@ -22,10 +24,8 @@ ClientPrediction = tuple[Anomaly, Likelihood, str]
 #: The most perturbations that a search combines.
 IN_ALL = 2
 
-#: Timeouts after which a sender repeats a request: librdkafka, the Java client, a broker.
-_CLIENT_TIMEOUT = ("socket.timeout.ms", 60_000)
-_JAVA_TIMEOUT = ("request.timeout.ms", 30_000)
-_BROKER_TIMEOUT = ("request.timeout.ms", 30_000)
+#: The timeout after which a broker repeats a request.
+_BROKER_TIMEOUT = (REQUEST_TIMEOUT_MS, 30_000)
 
 #: Seconds that a fault may hold longer than its `heal_after`.
 _MARGIN_S = 10.0
@@ -50,7 +50,7 @@ def disturbances(
             for disturbance in set(effect.disturbances()):
                 by.setdefault(disturbance, fault.name)
                 lasting[disturbance] += lasts
-    timeout = _CLIENT_TIMEOUT if client.java is None else _JAVA_TIMEOUT
+    timeout = SOCKET_TIMEOUT if client.java is None else REQUEST_TIMEOUT
     patience = dict.fromkeys(CLIENTS_LATE, _seconds(settings, timeout))
     patience[Disturbance.LATE_MARKER] = _seconds(scenario.cluster.settings, _BROKER_TIMEOUT)
     return {

@@ -27,7 +27,6 @@ from ackproof.prediction import bounds, cache, groups, transactions
 from ackproof.prediction.clients import ClientPrediction
 from ackproof.prediction.exact import schedules, unsupported
 from ackproof.prediction.unmodelled import (
-    REQUEST_TIMEOUT,
     reused_buffers,
     unknown_rules,
     with_removed,
@@ -36,6 +35,7 @@ from ackproof.prediction.unmodelled import (
 from ackproof.runs.directory import PredictionRecord
 from ackproof.runs.verdict import NOT_KAFKA, PartAvailability, PredictionReport
 from ackproof.scenario.cluster import PER_TOPIC_SETTINGS, TIMERS, ClusterSpec
+from ackproof.scenario.kafka_clients import REQUEST_TIMEOUT
 from ackproof.scenario.librdkafka import ProducerSettings
 from ackproof.scenario.model import Scenario
 from ackproof.scenario.removal import records_of

@@ -10,11 +10,16 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from ackproof.kafka_versions import numbers
 from ackproof.prediction.clients import ClientPrediction
 from ackproof.runs.directory import PredictionRecord
 from ackproof.runs.verdict import REMOVED
 from ackproof.scenario.cluster import TIMERS
+from ackproof.scenario.kafka_clients import (
+    DELIVERY_TIMEOUT,
+    REQUEST_TIMEOUT,
+    renumbers_refused_batches,
+    reuses_buffers,
+)
 from ackproof.scenario.librdkafka import DEFECTS
 from ackproof.scenario.model import Scenario
 from ackproof.scenario.removal import counted, removed_by
@@ -30,19 +35,7 @@ _PROTOCOL = "inter.broker.protocol.version"
 _FORMATS = ("log.message.format.version", "message.format.version")
 _LEADER_EPOCHS = (0, 11)
 
-#: Of librdkafka, and of scenarios, milliseconds.
-REQUEST_TIMEOUT = ("request.timeout.ms", 30_000)
-_DELIVERY_TIMEOUT = ("delivery.timeout.ms", 120_000)
-
 _OUT_OF_ORDER = "OUT_OF_ORDER_SEQUENCE_NUMBER"
-
-#: Versions of the Java client with KAFKA-19012, and the first fixed version of each release line.
-_REUSES_SINCE = (2, 8)
-_REUSES_UNTIL = (4, 2)
-_REUSE_FIXED = ((3, 9, 2), (4, 0, 2), (4, 1, 2))
-
-#: Since this version, the Java client begins a new epoch after a refused batch (KIP-360).
-_NEW_EPOCH_SINCE = (2, 5)
 
 
 def unknown_rules(scenario: Scenario) -> str:
@@ -158,7 +151,7 @@ def _by_retries(scenario: Scenario, lag_time_s: float) -> Iterator[tuple[Sequenc
     """
     settings = scenario.workload.settings
     idempotent = settings.idempotence
-    name, default = _DELIVERY_TIMEOUT if idempotent else REQUEST_TIMEOUT
+    name, default = DELIVERY_TIMEOUT if idempotent else REQUEST_TIMEOUT
     timeout = int(settings.as_client_settings().get(name, default))
     if settings.acks == "0" or not settings.retries:
         return
@@ -241,7 +234,7 @@ def _by_refusals(scenario: Scenario) -> Iterator[tuple[Sequence[str], str]]:
     for effect in effects if java else ():
         if not isinstance(effect, Intercepts):
             continue
-        if effect.denies and settings.idempotence and numbers(str(java)) < _NEW_EPOCH_SINCE:
+        if effect.denies and settings.idempotence and renumbers_refused_batches(str(java)):
             yield (
                 ("lost",),
                 f"the Java client {java} gives the sequence numbers of a refused batch to the next "
@@ -314,15 +307,10 @@ def reused_buffers(scenario: Scenario) -> Iterator[ClientPrediction]:
     fault = next((one.name for one in scenario.every_fault if one.effects), "")
     versions = {sends.client.java for sends in scenario.sends.values() if sends.client.java}
     for version in sorted(versions):
-        if fault and _reuses_buffers(numbers(version)):
+        if fault and reuses_buffers(version):
             yield (
                 Anomaly.PHANTOM,
                 Likelihood.POSSIBLE,
                 f"{fault}: the Java client {version} may overwrite a batch that expires while its "
                 "request is written (KAFKA-19012)",
             )
-
-
-def _reuses_buffers(release: tuple[int, ...]) -> bool:
-    fixed = any(release[:2] == first[:2] and release >= first for first in _REUSE_FIXED)
-    return _REUSES_SINCE <= release < _REUSES_UNTIL and not fixed

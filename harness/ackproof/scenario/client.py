@@ -23,33 +23,12 @@ from pydantic import (
     model_validator,
 )
 
-from ackproof.kafka_versions import DEFAULT_KAFKA, has_idempotence, numbers
+from ackproof.kafka_versions import DEFAULT_KAFKA
+from ackproof.scenario.kafka_clients import CONSUMER_DEFAULTS, JAVA_NAMES, AcksValue, JavaProducer
 from ackproof.scenario.kafka_keys import Scope, ignored, known
-from ackproof.scenario.librdkafka import (
-    ALIASES,
-    KNOWN,
-    OWNED_PRODUCER_SETTINGS,
-    SET_BY_US,
-    AcksValue,
-    parse_acks,
-    refusal,
-    require_legal,
-)
+from ackproof.scenario.librdkafka import KNOWN, OWNED_PRODUCER_SETTINGS, SET_BY_US, refusal
 from ackproof.scenario.types import KafkaVersion, Setting, StrictModel
-
-#: The Java client's names of librdkafka's settings.
-_JAVA_NAMES = {
-    **ALIASES,
-    "queue.buffering.max.kbytes": "buffer.memory",
-    "message.max.bytes": "max.request.size",
-    "compression.codec": "compression.type",
-    "socket.receive.buffer.bytes": "receive.buffer.bytes",
-    "socket.send.buffer.bytes": "send.buffer.bytes",
-    "socket.timeout.ms": "request.timeout.ms",
-    "topic.metadata.refresh.interval.ms": "metadata.max.age.ms",
-    "fetch.wait.max.ms": "fetch.max.wait.ms",
-    "fetch.message.max.bytes": "max.partition.fetch.bytes",
-}
+from ackproof_model.kafka_settings import ISOLATION_LEVEL
 
 _OWNED = {
     **OWNED_PRODUCER_SETTINGS,
@@ -65,15 +44,6 @@ _OWNED = {
     "max.poll.records": "set by the key `poll`",
 }
 
-#: KIP-679: acks=all and idempotence by default; KAFKA-13598: not yet idempotence in 3.0.0, 3.1.0.
-SAFE = (3, 0)
-NOT_IDEMPOTENT = ((3, 0, 0), (3, 1, 0))
-#: KIP-91: delivery.timeout.ms, and retries without end.
-_DELIVERY_TIMEOUT = (2, 1)
-#: KIP-1030.
-_LINGERING = (4, 0)
-_MOST_RETRIES = 2147483647
-
 
 def _problem(scope: Scope, key: str) -> str:
     """Return why a scenario must not set a property of the Java client; '' if it may."""
@@ -81,8 +51,8 @@ def _problem(scope: Scope, key: str) -> str:
         return f"{key} is {_OWNED[key]}: remove it"
     if key in known(scope):
         return ""
-    if key in KNOWN or key in _JAVA_NAMES:
-        same = _JAVA_NAMES.get(key)
+    if key in KNOWN or key in JAVA_NAMES:
+        same = JAVA_NAMES.get(key)
         hint = f"use {same}" if same in known(scope) else "remove it"
         return f"{key} is a setting of librdkafka, and the client is Java's: {hint}"
     near = difflib.get_close_matches(key, known(scope), n=1)
@@ -110,13 +80,6 @@ class _JavaSettings(RootModel[dict[str, Setting]]):
         settings._require_legal()
         return settings
 
-    @classmethod
-    def unchecked(cls, given: Mapping[str, Setting], version: str) -> Self:
-        """Return the settings of a file, although its client may refuse them."""
-        settings = cls.model_validate(given)
-        settings._version = version
-        return settings
-
     def _require_legal(self) -> None:
         """Raise ValueError for values or combinations that the client refuses."""
 
@@ -128,77 +91,47 @@ class _JavaSettings(RootModel[dict[str, Setting]]):
         reasons = {key: ignored(self._scope, key, self._version) for key in self.root}
         return {key: reason for key, reason in reasons.items() if reason}
 
-    def _number(self, key: str, default: int) -> int:
-        value = self.root.get(key, default)
-        if not str(value).lstrip("-").isdecimal():
-            raise ValueError(f"{key}: {value!r} is not a whole number")
-        return int(value)
-
 
 class JavaProducerSettings(_JavaSettings):
     """A Java producer's settings. The properties are the effective values, defaults included."""
 
-    def _require_legal(self) -> None:
-        require_legal(
-            idempotence=bool(self._explicit_idempotence),
-            acks=self.acks,
-            retries=self.retries,
-            max_in_flight=self.max_in_flight,
-        )
-        _ = self.linger_ms, self.delivery_timeout_ms  # they raise ValueError, too
-
-    def _at_least(self, release: tuple[int, ...]) -> bool:
-        return numbers(self._version) >= release
-
     @property
-    def _explicit_idempotence(self) -> bool | None:
-        value = self.root.get("enable.idempotence")
-        if value is None or not has_idempotence(self._version):
-            return None
-        if str(value).lower() not in ("true", "false"):
-            raise ValueError(f"enable.idempotence: {value!r} is not true or false")
-        return str(value).lower() == "true"
+    def _producer(self) -> JavaProducer:
+        return JavaProducer(settings=self.root, version=self._version)
+
+    def _require_legal(self) -> None:
+        self._producer.require_legal()
 
     @property
     def acks(self) -> AcksValue:
-        if "acks" in self.root:
-            return parse_acks(self.root["acks"])
-        return "all" if self._at_least(SAFE) or self._explicit_idempotence else "1"
+        return self._producer.acks
 
     @property
     def idempotence(self) -> bool:
-        """Whether it is idempotent; by default since 3.0, unless another setting conflicts."""
-        if self._explicit_idempotence is not None:
-            return self._explicit_idempotence
-        conflict = self.acks != "all" or self.retries == 0 or self.max_in_flight > 5
-        by_default = self._at_least(SAFE) and numbers(self._version) not in NOT_IDEMPOTENT
-        return by_default and not conflict
+        return self._producer.idempotence
 
     @property
     def retries(self) -> int:
-        unlimited = self._at_least(_DELIVERY_TIMEOUT) or self._explicit_idempotence
-        return self._number("retries", _MOST_RETRIES if unlimited else 0)
+        return self._producer.retries
 
     @property
     def max_in_flight(self) -> int:
-        return self._number("max.in.flight.requests.per.connection", 5)
+        return self._producer.max_in_flight
 
     @property
     def linger_ms(self) -> float:
-        return self._number("linger.ms", 5 if self._at_least(_LINGERING) else 0)
+        return self._producer.linger_ms
 
     @property
     def delivery_timeout_ms(self) -> int:
-        """Milliseconds until a send fails. Before 2.1 batches expire after the request timeout."""
-        if self._at_least(_DELIVERY_TIMEOUT):
-            return self._number("delivery.timeout.ms", 120_000)
-        return self._number("request.timeout.ms", 30_000)
+        return self._producer.delivery_timeout_ms
 
 
 class JavaConsumerSettings(_JavaSettings):
     @property
     def isolation_level(self) -> str:
-        return str(self.root.get("isolation.level", "read_uncommitted"))
+        default = CONSUMER_DEFAULTS["java"][ISOLATION_LEVEL]
+        return str(self.root.get(ISOLATION_LEVEL, default))
 
 
 _NAMES = ("librdkafka", "java")

@@ -13,7 +13,15 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
+from ackproof.scenario.kafka_clients import (
+    ALIASES,
+    CONSUMER_DEFAULTS,
+    AcksValue,
+    parse_acks,
+    require_legal,
+)
 from ackproof.scenario.types import Setting, padding
+from ackproof_model.kafka_settings import ISOLATION_LEVEL
 
 #: Properties that scenarios may use. librdkafka cannot list its properties, hence this list.
 KNOWN = (
@@ -152,20 +160,6 @@ _OWNED_CONSUMER_SETTINGS = {
 #: Values of auto.offset.reset with which a group begins at the first record.
 EARLIEST = frozenset({"earliest", "smallest", "beginning"})
 
-#: Aliases in librdkafka for settings that are validated and predicted under another name.
-ALIASES = {
-    "request.required.acks": "acks",
-    "message.send.max.retries": "retries",
-    "max.in.flight": "max.in.flight.requests.per.connection",
-    "queue.buffering.max.ms": "linger.ms",
-    "message.timeout.ms": "delivery.timeout.ms",
-}
-
-
-AcksValue = Literal["0", "1", "all"]
-
-_ACKS: Mapping[str, AcksValue] = {"0": "0", "1": "1", "all": "all", "-1": "all"}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Defect:
@@ -213,39 +207,11 @@ DEFECTS = (
 )
 
 
-def parse_acks(value: object) -> AcksValue:
-    if isinstance(value, bool) or str(value) not in _ACKS:
-        raise ValueError(f"{value!r} is not a value of acks (0, 1 or all)")
-    return _ACKS[str(value)]
-
-
 Acks = Annotated[
     AcksValue,
     BeforeValidator(parse_acks),
     WithJsonSchema({"enum": [0, 1, -1, "0", "1", "-1", "all"]}),
 ]
-
-
-def require_legal(*, idempotence: bool, acks: str, retries: int, max_in_flight: int) -> None:
-    """Raise ValueError for settings that clients refuse together.
-
-    KIP-98 and KIP-679; ProducerConfig.postProcessAndValidateIdempotenceConfigs.
-    """
-    if idempotence and acks != "all":
-        raise ValueError(
-            f"enable.idempotence: true needs acks: all, not acks: {acks} "
-            "(set enable.idempotence: false or acks: all)"
-        )
-    if idempotence and retries == 0:
-        raise ValueError(
-            "enable.idempotence: true needs retries above 0 (set enable.idempotence: false, or "
-            "remove retries)"
-        )
-    if idempotence and max_in_flight > 5:
-        raise ValueError(
-            "enable.idempotence: true needs max.in.flight.requests.per.connection of at most "
-            f"5, not {max_in_flight}"
-        )
 
 
 class ProducerSettings(BaseModel):
@@ -302,7 +268,8 @@ class ConsumerSettings(BaseModel):
 
     @property
     def isolation_level(self) -> str:
-        return str(self.__pydantic_extra__.get("isolation.level", "read_committed"))
+        default = CONSUMER_DEFAULTS["librdkafka"][ISOLATION_LEVEL]
+        return str(self.__pydantic_extra__.get(ISOLATION_LEVEL, default))
 
 
 def _require_not_owned(settings: Mapping[str, Setting], owned: Mapping[str, str]) -> None:

@@ -47,6 +47,9 @@ def converted(kafka: str = "4.3.1", **settings: str) -> translation.Converted:
         ("4.3.1", {"max_in_flight_requests_per_connection": "6"}, "all", "false"),
         ("4.3.1", {"message_timeout_ms": "5000"}, "all", "false"),  # librdkafka's name
         ("2.6.2", {"request_required_acks": "-1"}, "-1", "false"),
+        ("2.6.2", {"enable_idempotence": "true"}, "all", "true"),
+        ("2.6.2", {"transactional_id": "payments"}, "all", "true"),
+        ("4.3.1", {"max_in_flight_requests_per_connection": " 6"}, "all", "false"),
     ],
 )
 def test_defaults_are_those_of_the_client(
@@ -175,7 +178,21 @@ def test_a_topic_file_outranks_the_brokers_default(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("files", "problem"),
     [
-        ({"producer": "\nacks=2\n"}, r"producer\.properties:2: workload\.settings\.acks: '?2'? is"),
+        ({"producer": "\nacks=2\n"}, r"producer\.properties:2: '2' is not a value of acks"),
+        (
+            {"producer": "\nmax.in.flight.requests.per.connection=abc\n"},
+            r"producer\.properties:2: max\.in\.flight\.requests\.per\.connection: 'abc' is not a "
+            r"whole number\n  The Java client takes 1 to 2147483647\.",
+        ),
+        (
+            {"producer": "retries=abc\nenable.idempotence=true\n"},
+            r"producer\.properties:1: retries: 'abc' .*\n  The Java client takes 0 to 2147483647\.",
+        ),
+        ({"producer": "enable.idempotence=yes\n"}, r"\n  The Java client takes true or false\."),
+        (
+            {"producer": "transactional.id=t\nenable.idempotence=false\n"},
+            "Set enable.idempotence=true, or leave out transactional.id",
+        ),
         ({"topic": "min.insync.replicas=x"}, r"topic\.properties:1: topics\.orders\.settings"),
         ({"topic": "replication.factor=9"}, r"9"),
         ({"topic": "replication.factor=no"}, "is not a whole number from 1"),

@@ -98,22 +98,9 @@ def test_a_java_client_without_pem_certificates_is_refused_with_tls(loaded, refu
     assert loaded(text.replace("2.6.2", "2.7.0"))
 
 
-@pytest.mark.parametrize(
-    ("version", "settings", "acks", "idempotence", "retries"),
-    [
-        ("0.10.2.2", {}, "1", False, 0),
-        ("2.0.1", {}, "1", False, 0),
-        ("2.6.2", {}, "1", False, 2147483647),
-        ("2.6.2", {"enable.idempotence": True}, "all", True, 2147483647),
-        ("3.0.0", {}, "all", False, 2147483647),
-        ("3.9.1", {}, "all", True, 2147483647),
-        ("3.9.1", {"acks": 1}, "1", False, 2147483647),
-        ("3.9.1", {"retries": 0}, "all", False, 0),
-    ],
-)
-def test_defaults_depend_on_the_version(version, settings, acks, idempotence, retries):
-    found = JavaProducerSettings.of(settings, version, "producer")
-    assert (found.acks, found.idempotence, found.retries) == (acks, idempotence, retries)
+def test_the_values_in_force_are_those_of_the_client():
+    found = JavaProducerSettings.of({"retries": 0}, "3.9.1", "producer")
+    assert (found.acks, found.idempotence, found.retries) == ("all", False, 0)
 
 
 @pytest.mark.parametrize(
