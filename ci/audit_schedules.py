@@ -19,10 +19,8 @@ from ackproof.audit.risks import found_sets, question_of
 from ackproof.audit.setups import Setup, setups
 from ackproof.own_config.configuration import Client, FileLine, Given, OwnConfig, Topic
 from ackproof_model.adversary.successors import lost
-from ackproof_model.bounds.losing import Question
-from ackproof_model.bounds.losing import stored as stored_minima
 from ackproof_model.configuration import Profile
-from ackproof_model.exposure import Budget
+from ackproof_model.perturbations import Counts
 from ackproof_model.planning import HEALS, Operation, OperationKind, Plan, carried_out
 from ackproof_model.planning.plan import (
     ANY,
@@ -32,6 +30,8 @@ from ackproof_model.planning.plan import (
     explored,
     with_records,
 )
+from ackproof_model.worst_case.minima import Question
+from ackproof_model.worst_case.minima import stored as stored_minima
 
 VERSIONS = ("2.6.2", "3.2.0", "3.5.1", "3.7.0", "3.8.1", "3.9.1", "4.1.2", "4.3.1", "4.4.0")
 #: Racks of brokers in turn: brokers 1 and 3 are in the first.
@@ -228,13 +228,13 @@ def claim(drawn: Drawn, schedule: Schedule) -> Claim | None:
     return None
 
 
-def _losing(question: Question, budget: Budget) -> Plan | None:
+def _losing(question: Question, counts: Counts) -> Plan | None:
     """Return the schedule of the shortest stored way to a loss within a budget."""
     known = stored_minima().get(question.key)
-    found = known.lost_by(budget) if known else None
-    if found is None or found.budget.leader_moves:
+    found = known.lost_by(counts) if known else None
+    if found is None or found.counts.leader_moves:
         return None
-    return _realized(question, found.budget)
+    return _realized(question, found.counts)
 
 
 @cache
@@ -258,11 +258,11 @@ def _of_topic(question: Question, operations: tuple[Operation, ...]) -> Plan | N
 
 
 @cache
-def _realized(question: Question, budget: Budget) -> Plan | None:
+def _realized(question: Question, counts: Counts) -> Plan | None:
     """Return the shortest schedule within a budget that loses records, on any brokers."""
     model = with_records(question.model())
     allowed: Allowance = Counter(
-        {(kind, ANY): int(getattr(budget, field)) for field, kind in _OPERATIONS.items()}
+        {(kind, ANY): int(getattr(counts, field)) for field, kind in _OPERATIONS.items()}
     )
     for patient in (True, False):
         reached = explored(model, +allowed, most=MOST_OPERATIONS, patient=patient)
@@ -274,7 +274,7 @@ def _realized(question: Question, budget: Budget) -> Plan | None:
     return None
 
 
-def _budget(question: Question, failures: Sequence[str]) -> Budget | None:
+def _budget(question: Question, failures: Sequence[str]) -> Counts | None:
     """Return the perturbations of failures; None if a schedule cannot make them."""
     counts: Counter[str] = Counter()
     for failure in failures:
@@ -282,7 +282,7 @@ def _budget(question: Question, failures: Sequence[str]) -> Budget | None:
         if kind is None or (kind == "shrinks" and question.model().profile.zookeeper):
             return None
         counts[kind] += question.replicas - 1 if kind == "shrinks" else 1
-    return Budget(**counts)
+    return Counts(**counts)
 
 
 def schedules(drawn: Drawn) -> Iterator[Schedule]:
@@ -293,8 +293,8 @@ def schedules(drawn: Drawn) -> Iterator[Schedule]:
 
 
 def _as_schedule(question: Question, failures: tuple[str, ...]) -> Iterator[Schedule]:
-    budget = _budget(question, failures)
-    plan = _losing(question, budget) if budget else None
+    counts = _budget(question, failures)
+    plan = _losing(question, counts) if counts else None
     if plan is not None:
         wiped = "disk_replaced" in failures and "power_loss" not in failures
         for extra in ("", *EXTRA):

@@ -11,11 +11,11 @@ from itertools import product
 from typing import Any
 
 from ackproof.audit.availability import FILE, MOST_REPLICAS, RULES, key_of
-from ackproof_model.bounds.losing import Question
 from ackproof_model.configuration import Acks
 from ackproof_model.planning import Operation, OperationKind, reached, with_records
 from ackproof_model.replication.leader import enough_in_sync
 from ackproof_model.replication.state import members
+from ackproof_model.worst_case.minima import Question
 
 _ALL_ACKS: tuple[Acks, ...] = ("all", "1")
 

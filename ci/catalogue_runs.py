@@ -189,7 +189,7 @@ def _details(verdict: Verdict, run_dir: Path) -> dict[str, Any]:
         "steps": [_step(verdict, step) for step in verdict.steps],
         "records": _records(run_dir) if verdict.observed["sent"] <= _FEW else [],
         "diagram": diagram,
-        # A trace without a diagram is of the bounds: it ends where a loss is possible.
+        # A trace without a diagram is of the worst case: it ends where a loss is possible.
         "lost_by": trace[-1] if diagram and trace else None,
         "plot": plot_of(overview_of(run_dir)),
     }

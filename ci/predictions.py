@@ -85,7 +85,7 @@ def said(seeds: Sequence[int], out: Path, versions: Sequence[str]) -> Iterator[s
     for seed in seeds:
         found = predict(load(draw(seed, versions, out))[0].scenario)
         words.update(found.predicted.items())
-        methods[found.prediction.bounds.partition(":")[0].partition(",")[0]] += 1
+        methods[found.prediction.bounds.partition(":")[0]] += 1
     yield f"{len(seeds)} scenarios predicted: {dict(methods)}"
     for (anomaly, word), count in sorted(words.items()):
         yield f"  {anomaly:16} {word:12} {count:5}"

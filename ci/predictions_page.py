@@ -142,7 +142,7 @@ def _compared(one: Result, path: Path) -> Compared:
         seed=one["seed"],
         kafka=scenario.kafka,
         faults=tuple(dict.fromkeys(fault.name for fault in scenario.every_fault)),
-        method=found.prediction.bounds.partition(":")[0].partition(",")[0],
+        method=found.prediction.bounds.partition(":")[0],
         inconclusive=one["inconclusive"],
         said=tuple(
             Said(anomaly=anomaly, word=word, seen=observed.get(anomaly, 0))

@@ -45,7 +45,7 @@ HARDEST = {
 class ReductionBench:
     """The states of one question with the reductions and without them; the answers are equal."""
 
-    bounds: str
+    scope: str
     states: int
     whole: int
 
@@ -59,7 +59,7 @@ class ModelBench:
     and messages between processes.
     """
 
-    bounds: str
+    scope: str
     impossible: bool
     states: int
     seconds: float
@@ -77,7 +77,7 @@ def bench_model(*, workers: int, question: AdversaryModel = QUESTION) -> ModelBe
     answer = search(question, workers=workers)
     seconds = time.perf_counter() - began
     return ModelBench(
-        bounds=answer.bounds,
+        scope=answer.scope,
         impossible=answer.impossible,
         states=answer.states,
         seconds=seconds,
@@ -95,8 +95,8 @@ def bench_reduction(*, workers: int, question: AdversaryModel) -> ReductionBench
     whole = search(replace(question, reduction=False), workers=workers)
     same = (answer.lost, answer.complete) == (whole.lost, whole.complete)
     if not same:
-        raise AssertionError(f"the reductions change the answer: {answer.bounds}")
-    return ReductionBench(bounds=answer.bounds, states=answer.states, whole=whole.states)
+        raise AssertionError(f"the reductions change the answer: {answer.scope}")
+    return ReductionBench(scope=answer.scope, states=answer.states, whole=whole.states)
 
 
 def bench_hardest(*, workers: int) -> Iterator[tuple[str, ModelBench, ReductionBench]]:

@@ -5,9 +5,9 @@ to the nodes of the fault's target (brokers or controllers) until the fault is h
 process is started, a stalled process continues, connections are restored, a setting gets its old
 value. Removed data and elections are not undone. A fault without effects does nothing.
 
-Each effect has three meanings. `exact`: its effects in the exact search of a schedule. `bounds`:
-the most that it does to a partition, for the sum over a schedule in any order. `disturbances`: its
-effects on coordinators and requests.
+Each effect has three meanings. `exact`: its effects in the exact search of a schedule.
+`worst_case`: the most that it does to a partition, for the sum over a schedule in any order.
+`disturbances`: its effects on coordinators and requests.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from enum import StrEnum
 from typing import ClassVar, Literal
 
 from ackproof_model.configuration import Configuration, Profile
-from ackproof_model.exposure import NOTHING, Budget, Exposure
+from ackproof_model.perturbations import NOTHING, Counts, WorstCase
 from ackproof_model.removal import LESS_THAN_A_DAY, Records, removals
 
 #: Injecting, verifying and healing make a fault this much longer, seconds.
@@ -149,7 +149,7 @@ CLIENTS_LATE = (D.LATE_ADD, D.LATE_PRODUCE, D.LATE_END, D.LATE_OFFSETS)
 _LATE = (*CLIENTS_LATE, D.LATE_MARKER)
 
 #: Brokers' sessions may end while no controller is active, or another becomes active.
-_CONTROLLERS = Exposure(budget=Budget(fencings=_ANY_NUMBER), unanswered=True, late=True)
+_CONTROLLERS = WorstCase(counts=Counts(fencings=_ANY_NUMBER), unanswered=True, late=True)
 
 
 class Effect:
@@ -203,9 +203,9 @@ class Effect:
         Empty if it does not affect the partition's records; None if the search does not support it.
         An effect that disturbs requests is never left out.
         """
-        return None if self.disturbs_requests or self.bounds(hit) != NOTHING else ()
+        return None if self.disturbs_requests or self.worst_case(hit) != NOTHING else ()
 
-    def bounds(self, hit: Hit) -> Exposure:
+    def worst_case(self, hit: Hit) -> WorstCase:
         """Return the most that it may do to the partition."""
         return NOTHING
 
@@ -270,23 +270,23 @@ class Ends(Effect):
         kept = self.log == "kept" or (self.log == "fsynced" and partition.fsynced)
         return kept or not partition.is_named(self.partitions)
 
-    def bounds(self, hit: Hit) -> Exposure:
+    def worst_case(self, hit: Hit) -> WorstCase:
         partition = hit.partition
         number = (partition.replicas if self.nodes == "every" else hit.replicas) * self.times
         if not self._keeps(partition):
-            budget = Budget(power_losses=number)
+            counts = Counts(power_losses=number)
         else:
-            budget = Budget(clean_stops=number) if self.clean else Budget(kills=number)
-        exposure = Exposure(
-            budget=budget,
+            counts = Counts(clean_stops=number) if self.clean else Counts(kills=number)
+        worst = WorstCase(
+            counts=counts,
             renewed=self.renewed and number > 0,
             unanswered=bool(number),
         )
         if not (hit.controllers or self.nodes == "every"):
-            return exposure
+            return worst
         if self.keeps_metadata:
-            return exposure.plus(_CONTROLLERS)
-        return Exposure(anything=f"{hit.fault} may remove what controllers have committed")
+            return worst.plus(_CONTROLLERS)
+        return WorstCase(anything=f"{hit.fault} may remove what controllers have committed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -306,16 +306,16 @@ class Stalls(Effect):
     def exact(self, hit: Hit) -> tuple[Effect, ...] | None:
         return (self,)
 
-    def bounds(self, hit: Hit) -> Exposure:
+    def worst_case(self, hit: Hit) -> WorstCase:
         if hit.controllers:
             return _CONTROLLERS
         if not hit.replicas:
             return NOTHING
-        budget = Budget(
+        counts = Counts(
             fencings=hit.replicas if hit.ends_sessions else 0,
             shrinks=hit.replicas * (hit.partition.replicas - 1) if hit.lags else 0,
         )
-        return Exposure(budget=budget, unanswered=True, late=True)
+        return WorstCase(counts=counts, unanswered=True, late=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -380,20 +380,20 @@ class Cuts(Effect):
             return None  # a producer notices at once, or uses another listener
         return Cuts(channels=(channel,), nodes=self.nodes, direction=self.direction)
 
-    def bounds(self, hit: Hit) -> Exposure:
+    def worst_case(self, hit: Hit) -> WorstCase:
         partition = hit.partition
         count = hit.replicas if self.nodes == "targets" else partition.replicas
         total = NOTHING
         if hit.controllers or ("controllers" in self.channels and self.repeated):
             total = _CONTROLLERS
         elif "controllers" in self.channels and hit.ends_sessions:
-            total = Exposure(budget=Budget(fencings=count))
+            total = WorstCase(counts=Counts(fencings=count))
         if "replication" in self.channels and partition.replicas > 1:
-            shrinks = Budget(shrinks=_ANY_NUMBER if hit.lags else 0)
+            shrinks = Counts(shrinks=_ANY_NUMBER if hit.lags else 0)
             waits = partition.configuration.acks == "all"
-            total = total.plus(Exposure(budget=shrinks, late=True, unanswered=waits))
+            total = total.plus(WorstCase(counts=shrinks, late=True, unanswered=waits))
         if "clients" in self.channels and count:
-            total = total.plus(Exposure(unanswered=True, late=True))
+            total = total.plus(WorstCase(unanswered=True, late=True))
         return total
 
     def disturbances(self) -> tuple[Disturbance, ...]:
@@ -419,8 +419,8 @@ class Resets(Effect):
     _disturbances: ClassVar[tuple[Disturbance, ...]] = (D.UNANSWERED,)
     disturbs_requests: ClassVar[bool] = True
 
-    def bounds(self, hit: Hit) -> Exposure:
-        return Exposure(unanswered=bool(hit.replicas))
+    def worst_case(self, hit: Hit) -> WorstCase:
+        return WorstCase(unanswered=bool(hit.replicas))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -438,7 +438,7 @@ class Slows(Effect):
 
     by: float | None = None
 
-    def bounds(self, hit: Hit) -> Exposure:
+    def worst_case(self, hit: Hit) -> WorstCase:
         if hit.controllers:
             return _CONTROLLERS
         if not hit.replicas:
@@ -446,8 +446,8 @@ class Slows(Effect):
         partition = hit.partition
         prompt = self.by is not None and self.by * 4 < partition.configuration.session_s
         answered = self.by is not None and self.by * 10 < partition.request_timeout_s
-        budget = Budget(shrinks=_ANY_NUMBER, fencings=0 if prompt else _ANY_NUMBER)
-        return Exposure(budget=budget, unanswered=not answered, late=True)
+        counts = Counts(shrinks=_ANY_NUMBER, fencings=0 if prompt else _ANY_NUMBER)
+        return WorstCase(counts=counts, unanswered=not answered, late=True)
 
 
 #: Requests of consumers and their groups only.
@@ -523,7 +523,7 @@ class Intercepts(Effect):
     def exact(self, hit: Hit) -> tuple[Effect, ...] | None:
         return () if self.api in _OF_GROUPS else None
 
-    def bounds(self, hit: Hit) -> Exposure:
+    def worst_case(self, hit: Hit) -> WorstCase:
         if self.api in _NOT_OF_REPLICATION:
             return NOTHING
         if self.api in _OF_CONTROLLERS or hit.controllers:
@@ -532,11 +532,11 @@ class Intercepts(Effect):
             twice = self.action == "duplicate"
             repeated = twice and self.direction == "request"
             late = self.action in ("hold", "delay")
-            return Exposure(repeated=repeated, unanswered=not twice, late=late, denied=self.denies)
+            return WorstCase(repeated=repeated, unanswered=not twice, late=late, denied=self.denies)
         if not hit.partition.proxied:  # only consumers use this listener
             return NOTHING
         late = self.action not in ("drop", "cut")
-        return Exposure(budget=Budget(shrinks=_ANY_NUMBER), unanswered=True, late=late)
+        return WorstCase(counts=Counts(shrinks=_ANY_NUMBER), unanswered=True, late=late)
 
     def disturbances(self) -> tuple[Disturbance, ...]:
         at_once = (*((D.MOVES, D.DEPOSED) if self.api in _SESSION else ()), D.UNANSWERED)
@@ -555,10 +555,10 @@ class Removes(Effect):
 
     topic: str
 
-    def bounds(self, hit: Hit) -> Exposure:
+    def worst_case(self, hit: Hit) -> WorstCase:
         if self.topic != hit.partition.topic:
             return NOTHING
-        return Exposure(removed=True, emptied=True, unanswered=True, late=True)
+        return WorstCase(removed=True, emptied=True, unanswered=True, late=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -572,8 +572,8 @@ class Alters(Effect):
 
     partitions: tuple[str, ...] = ()
 
-    def bounds(self, hit: Hit) -> Exposure:
-        return Exposure(altered=bool(hit.replicas) and hit.partition.is_named(self.partitions))
+    def worst_case(self, hit: Hit) -> WorstCase:
+        return WorstCase(altered=bool(hit.replicas) and hit.partition.is_named(self.partitions))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -593,9 +593,9 @@ class SetsBack(Effect):
         marks = self.high_watermarks and hit.partition.profile.keeps_high_watermark
         return None if marks else ()
 
-    def bounds(self, hit: Hit) -> Exposure:
+    def worst_case(self, hit: Hit) -> WorstCase:
         if self.high_watermarks and hit.partition.version < _LEADER_EPOCHS:
-            return Exposure(budget=Budget(power_losses=hit.replicas))
+            return WorstCase(counts=Counts(power_losses=hit.replicas))
         return NOTHING
 
 
@@ -614,10 +614,10 @@ class Unreachable(Effect):
     log_dir: int | None
     later: bool = False
 
-    def bounds(self, hit: Hit) -> Exposure:
+    def worst_case(self, hit: Hit) -> WorstCase:
         """Return an unclean end of the replicas, and the restart at healing."""
         count = hit.replicas
-        return Exposure(budget=Budget(kills=count, clean_stops=count), unanswered=bool(count))
+        return WorstCase(counts=Counts(kills=count, clean_stops=count), unanswered=bool(count))
 
 
 #: Topic settings that cannot remove or rewrite an acked record while retention is off.
@@ -661,16 +661,16 @@ class Configures(Effect):
         searched = ("min.insync.replicas", "unclean.leader.election.enable")
         return (self,) if self.key in searched else None
 
-    def bounds(self, hit: Hit) -> Exposure:
+    def worst_case(self, hit: Hit) -> WorstCase:
         if self._harmless(hit.partition):
             return NOTHING
         if (least := self.min_insync_replicas) is not None:
-            return Exposure(lowered=least, unanswered=True)
+            return WorstCase(lowered=least, unanswered=True)
         if (unclean := self.unclean_leader_election) is not None:
-            return Exposure(unclean_set=unclean)
+            return WorstCase(unclean_set=unclean)
         if self.key.startswith((*_COMPACTING, "retention.")):
-            return Exposure(rewritten=True)
-        return Exposure(anything=f"the model does not know what {self.key}={self.value} does")
+            return WorstCase(rewritten=True)
+        return WorstCase(anything=f"the model does not know what {self.key}={self.value} does")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -684,11 +684,11 @@ class Upgrades(Effect):
     feature: str = ""
     level: str = ""
 
-    def bounds(self, hit: Hit) -> Exposure:
+    def worst_case(self, hit: Hit) -> WorstCase:
         if self.version:
-            return Exposure(versions=(self.version,))
+            return WorstCase(versions=(self.version,))
         if self.feature == "eligible.leader.replicas.version":
-            return Exposure(elr=(self.level != "0",))
+            return WorstCase(elr=(self.level != "0",))
         return NOTHING
 
 
@@ -708,12 +708,12 @@ class Elects(Effect):
     def exact(self, hit: Hit) -> tuple[Effect, ...] | None:
         return (self,) if hit.partition.is_among(self.topic, self.partition) else ()
 
-    def bounds(self, hit: Hit) -> Exposure:
+    def worst_case(self, hit: Hit) -> WorstCase:
         if not hit.partition.is_among(self.topic, self.partition):
             return NOTHING
         if self.unclean:
-            return Exposure(unclean=True, unanswered=True)
-        return Exposure(budget=Budget(leader_moves=1), unanswered=True)
+            return WorstCase(unclean=True, unanswered=True)
+        return WorstCase(counts=Counts(leader_moves=1), unanswered=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -737,13 +737,13 @@ class Reassigns(Effect):
         here = not self.topic or partition.is_among(self.topic, self.partition)
         return here and not (self.to and set(self.to) == set(partition.assigned))
 
-    def bounds(self, hit: Hit) -> Exposure:
+    def worst_case(self, hit: Hit) -> WorstCase:
         partition = hit.partition
         if not (partition.is_among(self.topic, self.partition) if self.topic else hit.replicas):
             return NOTHING
         moves = int(self.may_move(partition))
-        budget = Budget(leader_moves=moves, shrinks=moves)
-        return Exposure(budget=budget, moves=moves, unanswered=True)
+        counts = Counts(leader_moves=moves, shrinks=moves)
+        return WorstCase(counts=counts, moves=moves, unanswered=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -762,17 +762,17 @@ class Skews(Effect):
 
     by: float
 
-    def bounds(self, hit: Hit) -> Exposure:
+    def worst_case(self, hit: Hit) -> WorstCase:
         """Return ISR shrinks and timeouts of brokers' requests, after a clock jump."""
-        budget = Budget(shrinks=_ANY_NUMBER, fencings=_ANY_NUMBER)
-        return Exposure(budget=budget, unanswered=True, late=True) if hit.replicas else NOTHING
+        counts = Counts(shrinks=_ANY_NUMBER, fencings=_ANY_NUMBER)
+        return WorstCase(counts=counts, unanswered=True, late=True) if hit.replicas else NOTHING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangesQuorum(Effect):
     """The voters of the metadata quorum change; another controller may become active."""
 
-    def bounds(self, hit: Hit) -> Exposure:
+    def worst_case(self, hit: Hit) -> WorstCase:
         return _CONTROLLERS
 
 
@@ -809,12 +809,12 @@ class Client(Effect):
     def touches_producers(self) -> bool:
         return self.role == "producer"
 
-    def bounds(self, hit: Hit) -> Exposure:
+    def worst_case(self, hit: Hit) -> WorstCase:
         if self.role == "consumer":
             return NOTHING
         # With acks=0, acked records may still be in the queue of a process that ends.
         ends = self.action == "ends" and hit.partition.configuration.acks == "0"
-        return Exposure(unanswered=ends or self.action == "stalls")
+        return WorstCase(unanswered=ends or self.action == "stalls")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -824,8 +824,8 @@ class Anything(Effect):
     _closes_connections: ClassVar[bool] = True
     _disturbances: ClassVar[tuple[Disturbance, ...]] = tuple(Disturbance)
 
-    def bounds(self, hit: Hit) -> Exposure:
-        return Exposure(anything=f"{hit.fault} may do anything")
+    def worst_case(self, hit: Hit) -> WorstCase:
+        return WorstCase(anything=f"{hit.fault} may do anything")
 
 
 Effects = tuple[Effect, ...]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import ModuleType
 
 from ackproof_model.transactions import TransactionModel
-from ackproof_model.transactions.bounds import Protocol
+from ackproof_model.transactions.model import Protocol
 from ackproof_model.transactions.state import PREPARED, Coordinator, Txn
 
 Version = tuple[int, ...]

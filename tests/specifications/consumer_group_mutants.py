@@ -7,8 +7,8 @@ from dataclasses import replace
 from functools import partial
 
 from ackproof_model.consumer_groups import members
-from ackproof_model.consumer_groups.bounds import OffsetBudgets, OffsetModel
 from ackproof_model.consumer_groups.members import Member, State, Step, left, spent
+from ackproof_model.consumer_groups.model import OffsetBudgets, OffsetModel
 from specifications.mutation_score import Mutant
 from specifications.wrong_rules import always, with_wrong
 

@@ -8,12 +8,12 @@ from functools import partial
 
 from ackproof_model.kafka.producer_state import Batch, ProducerState, Refusal
 from ackproof_model.transactions import coordinator, log, producers, transaction_log
-from ackproof_model.transactions.bounds import (
+from ackproof_model.transactions.coordinator import Answer, Answered
+from ackproof_model.transactions.model import (
     Protocol,
     TransactionBudgets,
     TransactionModel,
 )
-from ackproof_model.transactions.coordinator import Answer, Answered
 from ackproof_model.transactions.state import PREPARED, Coordinator, Entry, Partition, Txn
 from specifications.mutation_score import Mutant
 from specifications.wrong_rules import always, never, with_wrong

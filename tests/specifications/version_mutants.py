@@ -88,8 +88,8 @@ MUTANTS = (
 ELSEWHERE = {
     "epoch_start": "the guard epoch_start_check is the same rule",
     "zookeeper": "test_rules_by_version: leaders, ISR and controlled shutdown",
-    "stale_fetch": "not a rule: the bounds call the effect of late responses possible",
-    "directory_drops_elr": "not a rule: the bounds call a loss by a new directory possible",
+    "stale_fetch": "not a rule: the worst case calls the effect of late responses possible",
+    "directory_drops_elr": "not a rule: the worst case calls a loss by a new directory possible",
     "unclean_by_default": "test_rules_by_version: the defaults of each version",
     "unclean_by_setting": "prediction/test_effects: elections by the setting and by request",
     "short_timers": "test_rules_by_version: the defaults of each version",

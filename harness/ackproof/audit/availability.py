@@ -26,10 +26,10 @@ from ackproof.audit.risks import question_of
 from ackproof.audit.setups import Setup
 from ackproof.audit.words import covers, spelled
 from ackproof.own_config.configuration import Default, Given
-from ackproof_model.bounds.answer import never_acked
-from ackproof_model.bounds.losing import Question
 from ackproof_model.configuration import Configuration
 from ackproof_model.prediction.narrative import name
+from ackproof_model.worst_case.answer import never_acked
+from ackproof_model.worst_case.minima import Question
 
 _CRASH, _LAG = Failure.CRASH, Failure.LAG
 _EFFECTS = (Effect.WRITES_STOP, Effect.READS_STOP)

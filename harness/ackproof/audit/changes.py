@@ -14,9 +14,9 @@ from ackproof.audit.setups import ELR, KAFKA, MINIMUM, MODE, REPLICAS, UNCLEAN, 
 from ackproof.audit.words import spelled
 from ackproof.kafka_versions import FEATURES_SINCE, numbers
 from ackproof.own_config.configuration import Given, NoFile, kafka_default
-from ackproof_model.bounds.answer import never_acked
-from ackproof_model.bounds.failure_sets import Exposed, failure_sets
 from ackproof_model.kafka_settings import ACKS
+from ackproof_model.worst_case.answer import never_acked
+from ackproof_model.worst_case.failure_sets import Exposed, failure_sets
 
 #: The first version with eligible leader replicas by default, and the version that stands for it.
 _WITH_ELR, _NEWEST = "4.1 or later", "4.3.1"

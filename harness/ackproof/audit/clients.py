@@ -13,9 +13,7 @@ from ackproof.own_config.clients import EXACTLY_ONCE
 from ackproof.own_config.configuration import Client, Default, Given
 from ackproof.scenario.kafka_clients import TRANSACTION_TIMEOUT
 from ackproof_model import Likelihood
-from ackproof_model.bounds.answer import resent
 from ackproof_model.configuration import Configuration
-from ackproof_model.exposure import Exposure
 from ackproof_model.kafka_settings import (
     DELIVERY_TIMEOUT_MS,
     ENABLE_IDEMPOTENCE,
@@ -25,6 +23,8 @@ from ackproof_model.kafka_settings import (
     TRANSACTION_TIMEOUT_MS,
     TRANSACTIONAL_ID,
 )
+from ackproof_model.perturbations import WorstCase
+from ackproof_model.worst_case.answer import resent
 
 #: The failures after which a request may have no response, with the event at a leader.
 _UNANSWERED = {
@@ -35,7 +35,7 @@ _UNANSWERED = {
     Failure.LEADER_MOVE: "The leader appends a batch, and another replica becomes leader.",
     Failure.LOST_SESSION: "The leader appends a batch, and loses its session before it responds.",
 }
-_UNANSWERED_ONCE = Exposure(unanswered=True)
+_UNANSWERED_ONCE = WorstCase(unanswered=True)
 #: With acks=1 a leader answers at once, so nothing waits for followers.
 _WAITS_FOR_FOLLOWERS = (Failure.LAG, Failure.LEADER_MOVE)
 

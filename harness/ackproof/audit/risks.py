@@ -11,17 +11,17 @@ from ackproof.audit.answer import Effect, Failure, Failures, Risk
 from ackproof.audit.risk import risk
 from ackproof.audit.setups import LAST_ZOOKEEPER_RULES, Setup
 from ackproof.audit.words import phrase
-from ackproof_model.bounds.answer import never_acked
-from ackproof_model.bounds.failure_sets import (
+from ackproof_model.configuration import Acks, Configuration, Profile
+from ackproof_model.worst_case.answer import never_acked
+from ackproof_model.worst_case.failure_sets import (
     Exposed,
     FailureSets,
     Loss,
     failure_sets,
     largest_sets,
 )
-from ackproof_model.bounds.losing import Minimum, Question, representative
-from ackproof_model.bounds.story import Story, story
-from ackproof_model.configuration import Acks, Configuration, Profile
+from ackproof_model.worst_case.minima import Minimum, Question, representative
+from ackproof_model.worst_case.story import Story, story
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -184,7 +184,7 @@ def _document(
         "loss": "possible" if answer.lost else "impossible" if answer.impossible else "unknown",
         "steps": len(answer.trace),
         "trace": [" ".join(map(str, label)) for label, _ in answer.trace],
-        "bounds": answer.bounds,
+        "bounds": answer.scope,
         "scenarios": [
             {
                 "file": str(path),

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import ackproof_model as model
-from ackproof.prediction.bounds import hit_of
 from ackproof.prediction.orders import Step, orders, unsupported_blocks
+from ackproof.prediction.worst_case import hit_of
 from ackproof.scenario.model import Scenario
 from ackproof_faults import Fault
 from ackproof_faults.conditions.condition import Condition

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from ackproof.errors import ClusterError
 from ackproof.kafka_versions import uses_zookeeper
-from ackproof.prediction import bounds, cache, groups, transactions
+from ackproof.prediction import cache, groups, transactions, worst_case
 from ackproof.prediction.clients import ClientPrediction
 from ackproof.prediction.exact import schedules, unsupported
 from ackproof.prediction.unmodelled import (
@@ -44,16 +44,15 @@ from ackproof.scenario.types import Setting
 from ackproof.scenario.workload import Sends
 from ackproof_faults import Fault, plain
 from ackproof_model import Configuration, Injection, Likelihood, Prediction, Profile, draw, join
-from ackproof_model.bounds import bound
 from ackproof_model.effects import Configures, Partition
-from ackproof_model.exposure import Exposure
+from ackproof_model.perturbations import WorstCase
 from ackproof_model.removal import Records
 from ackproof_spark.anomaly import OF_CONSUMERS, OF_READS, OF_TRANSACTIONS, PREDICTED, Anomaly
 
 if TYPE_CHECKING:  # predictions need no brokers and no client
     from ackproof.cluster.attached import AttachedCluster
 
-#: Limit of the exact search of one partition, about ten seconds. Bounds then answer the rest.
+#: Limit of the exact search of one partition, about ten seconds. The worst case answers the rest.
 MAX_STATES = 150_000
 
 #: Every broker of Apache Kafka describes this setting.
@@ -257,27 +256,27 @@ def _visible(scenario: Scenario) -> Scenario:
 def _may_lose(scenario: Scenario, max_states: int) -> bool:
     """Whether the workload's topic may lose acked records.
 
-    The schedule is searched only if its bounds do not exclude a loss.
+    The schedule is searched only if its worst case does not exclude a loss.
     """
     configuration = _configuration(scenario, scenario.topic)
-    each = [(one, bounds.exposure(scenario, one)) for one in _partitions(scenario)]
-    if not any(_bound_to_lose(configuration, exposed) for _, exposed in each):
+    each = [(one, worst_case.total(scenario, one)) for one in _partitions(scenario)]
+    if not any(_can_lose(configuration, worst) for _, worst in each):
         return False
     # The search has no late fetch responses (KAFKA-18991): it finds no loss that needs them.
     searched = [
-        replace(exposed, late=exposed.late and not any(schedules(scenario, one)))
-        for one, exposed in each
+        replace(worst, late=worst.late and not any(schedules(scenario, one))) for one, worst in each
     ]
-    if not any(_bound_to_lose(configuration, exposed) for exposed in searched):
-        answered = join([bounds.predict(configuration, exposed, "") for exposed in searched])
+    if not any(_can_lose(configuration, worst) for worst in searched):
+        answered = join([worst_case.predict(configuration, worst, "it") for worst in searched])
         found = with_unmodelled(scenario, answered, configuration.lag_time_s)
         return found.likelihood["lost"] is not Likelihood.IMPOSSIBLE
     return _of_topic(scenario, max_states).predicted["lost"] != Likelihood.IMPOSSIBLE.value
 
 
-def _bound_to_lose(configuration: Configuration, exposed: Exposure) -> bool:
-    """Whether bounds do not exclude a loss."""
-    return bound(configuration, exposed).likelihood["lost"] is not Likelihood.IMPOSSIBLE
+def _can_lose(configuration: Configuration, worst: WorstCase) -> bool:
+    """Whether the worst case does not exclude a loss."""
+    predicted = worst_case.predict(configuration, worst, "it")
+    return predicted.likelihood["lost"] is not Likelihood.IMPOSSIBLE
 
 
 def _only(scenario: Scenario, topic: str) -> Scenario:
@@ -320,17 +319,17 @@ def _of_topic(scenario: Scenario, max_states: int) -> PredictionRecord:
     partitions = list(_partitions(scenario))
     for partition in partitions:
         variants = tuple(schedules(scenario, partition))
-        exposed = bounds.exposure(scenario, partition)
-        if (variants, exposed) in distinct:  # most partitions are alike
+        worst = worst_case.total(scenario, partition)
+        if (variants, worst) in distinct:  # most partitions are alike
             continue
         if variants:
             # Schedules with blocks get fewer states: their searches seldom end sooner.
             each_max = max_states if plain(scenario.faults) else max_states // (4 * len(variants))
-            prediction = _of_variants(configuration, variants, exposed, each_max)
+            prediction = _of_variants(configuration, variants, worst, each_max)
         else:
             why = unsupported(scenario, partition) or several
-            prediction = bounds.predict(configuration, exposed, why)
-        distinct[variants, exposed] = prediction
+            prediction = worst_case.predict(configuration, worst, why)
+        distinct[variants, worst] = prediction
     each = list(distinct.values())
     joined = with_unmodelled(scenario, join(each), configuration.lag_time_s)
     # The search models neither the parts of blocks nor the time until other controllers take over.
@@ -350,10 +349,12 @@ def _of_topic(scenario: Scenario, max_states: int) -> PredictionRecord:
             availability=[
                 PartAvailability.model_validate(asdict(one))
                 for one in (
-                    joined.availability if searched else bounds.availability(scenario, partitions)
+                    joined.availability
+                    if searched
+                    else worst_case.availability(scenario, partitions)
                 )
             ],
-            bounds=joined.bounds,
+            bounds=joined.method,
             states=joined.states,
         ),
         diagram=joined.diagram,
@@ -374,7 +375,7 @@ def _alike(
 def _of_variants(
     configuration: Configuration,
     variants: Sequence[tuple[Injection, ...]],
-    exposed: Exposure,
+    worst: WorstCase,
     max_states: int,
 ) -> Prediction:
     """Return the prediction for one partition that covers every variant of the schedule."""
@@ -387,7 +388,7 @@ def _of_variants(
         for anomaly in joined.likelihood
     }
     searched = replace(joined, likelihood=likelihood)
-    return searched if searched.complete else bounds.completed(searched, configuration, exposed)
+    return searched if searched.complete else worst_case.completed(searched, configuration, worst)
 
 
 def _configuration(scenario: Scenario, topic: TopicSpec) -> Configuration:

@@ -270,7 +270,7 @@ class PartAvailability(Record):
 class PredictionReport(Record):
     """The reference model's explanation of its prediction; see `ackproof_model`'s `Prediction`.
 
-    `states`: the number of states in the exact search, 0 if only bounds were used.
+    `states`: the number of states in the exact search, 0 if only the worst case was used.
     """
 
     trace: list[str]

@@ -43,12 +43,12 @@ class AdversaryResult:
 
     @property
     def impossible(self) -> bool:
-        """Whether no acked record can be lost, within `bounds`."""
+        """Whether no acked record can be lost, within `scope`."""
         return self.complete and not self.lost
 
     @property
-    def bounds(self) -> str:
-        """The bounds within which the result holds, in words."""
+    def scope(self) -> str:
+        """What was searched, in words."""
         model = self.model
         budgets = model.budgets
         counts = zip(budgets.KINDS, budgets.of_kinds, strict=True)

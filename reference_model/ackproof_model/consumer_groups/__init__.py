@@ -9,8 +9,8 @@ The group's rules are those of `GroupCoordinator` (KIP-98, KIP-447), the members
 librdkafka and of the Java client.
 """
 
-from ackproof_model.consumer_groups.bounds import CommitMode as CommitMode
-from ackproof_model.consumer_groups.bounds import OffsetBudgets as OffsetBudgets
-from ackproof_model.consumer_groups.bounds import OffsetModel as OffsetModel
 from ackproof_model.consumer_groups.members import ANOMALIES as ANOMALIES
 from ackproof_model.consumer_groups.members import search as search
+from ackproof_model.consumer_groups.model import CommitMode as CommitMode
+from ackproof_model.consumer_groups.model import OffsetBudgets as OffsetBudgets
+from ackproof_model.consumer_groups.model import OffsetModel as OffsetModel

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from ackproof_model.breadth_first import SearchResult, explore
-from ackproof_model.consumer_groups.bounds import OffsetBudgets, OffsetModel
+from ackproof_model.consumer_groups.model import OffsetBudgets, OffsetModel
 
 
 class Member(NamedTuple):

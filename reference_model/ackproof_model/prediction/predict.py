@@ -1,7 +1,7 @@
 """The prediction: for each anomaly whether it is impossible, possible or certain, and why.
 
 An anomaly is `certain` if every final state has it, `possible` if some states have it, and
-`impossible` otherwise, within the bounds that `Prediction.bounds` lists.
+`impossible` otherwise, within what `Prediction.method` says.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Prediction:
     at_risk: when records are sent that may be acked and lost.
     error_codes: errors that a producer may receive; the list may be incomplete.
     availability: for each part of the schedule whether the partition can be read and written.
-    bounds: the source of the answer, and what it leaves out.
+    method: how the answer was found, and what that leaves out.
     states: how many states were searched.
     complete: False if the budget of states ran out; then no searched anomaly is called impossible
         or certain.
@@ -80,13 +80,13 @@ class Prediction:
     at_risk: tuple[str, ...]
     error_codes: tuple[str, ...]
     reasons: Mapping[str, str]
-    bounds: str
+    method: str
     states: int
     complete: bool
     availability: tuple[Availability, ...] = ()
 
 
-#: The rules of a version that only `transactions`, `consumer_groups` and `bounds` read.
+#: The rules of a version that only `transactions`, `consumer_groups` and `worst_case` read.
 UNREAD = (
     *("transactions", "verifies_transactions", "transactions_v2", "double_bump"),
     *("first_sequence_zero", "strict_markers", "group_fencing", "clients_truncate"),
@@ -145,7 +145,7 @@ def predict(
         error_codes=_error_codes(model, exploration),
         reasons={anomaly: reasons[anomaly] for anomaly in ANOMALIES},
         availability=availability(model, exploration.available) if exploration.complete else (),
-        bounds=_bounds(model, exploration),
+        method=_method(model, exploration),
         states=exploration.states,
         complete=exploration.complete,
     )
@@ -210,8 +210,8 @@ def inconsistent(
     )
 
 
-def _bounds(model: Model, exploration: Exploration) -> str:
-    """Return one sentence: the source of the answer, and what it leaves out."""
+def _method(model: Model, exploration: Exploration) -> str:
+    """Return one sentence: how the answer was found, and what that leaves out."""
     if not exploration.complete:
         return "Incomplete search of the schedule: it stopped early, so it excludes nothing."
     stuck = ", some ways never settle" if exploration.stuck else ""
@@ -248,7 +248,7 @@ def join(predictions: Sequence[Prediction]) -> Prediction:
         error_codes=tuple(sorted(set(every))),
         reasons=reasons,
         availability=joined([one.availability for one in predictions]),
-        bounds=" For the rest: ".join(dict.fromkeys(one.bounds for one in predictions)),
+        method=" For the rest: ".join(dict.fromkeys(one.method for one in predictions)),
         states=sum(one.states for one in predictions),
         complete=all(one.complete for one in predictions),
     )

@@ -6,7 +6,7 @@ version. Replication is left out: committed records stay, in logs and in the tra
 the budgets allow that some are lost.
 """
 
-from ackproof_model.transactions.bounds import TransactionBudgets as TransactionBudgets
-from ackproof_model.transactions.bounds import TransactionModel as TransactionModel
+from ackproof_model.transactions.model import TransactionBudgets as TransactionBudgets
+from ackproof_model.transactions.model import TransactionModel as TransactionModel
 from ackproof_model.transactions.search import ANOMALIES as ANOMALIES
 from ackproof_model.transactions.search import search as search

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from ackproof_model.transactions.bounds import TransactionModel
+from ackproof_model.transactions.model import TransactionModel
 from ackproof_model.transactions.state import PREPARED, Coordinator, Txn
 
 

@@ -14,7 +14,7 @@ from ackproof_model.kafka.producer_state import (
     Refusal,
     Verification,
 )
-from ackproof_model.transactions.bounds import TransactionModel
+from ackproof_model.transactions.model import TransactionModel
 from ackproof_model.transactions.state import Entry, Partition
 
 #: The guard of a produce request that has not arrived.

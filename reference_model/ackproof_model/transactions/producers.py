@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ackproof_model.transactions import coordinator as rules
-from ackproof_model.transactions.bounds import TransactionModel
 from ackproof_model.transactions.coordinator import Answer
 from ackproof_model.transactions.log import NOT_YET
+from ackproof_model.transactions.model import TransactionModel
 from ackproof_model.transactions.requests import answered, with_outcome
 from ackproof_model.transactions.state import (
     Fate,

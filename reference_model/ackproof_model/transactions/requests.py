@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ackproof_model.transactions import coordinator as rules
 from ackproof_model.transactions import log
-from ackproof_model.transactions.bounds import TransactionModel
 from ackproof_model.transactions.coordinator import Answer
+from ackproof_model.transactions.model import TransactionModel
 from ackproof_model.transactions.state import (
     PREPARED,
     Coordinator,

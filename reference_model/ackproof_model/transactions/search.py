@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 
 from ackproof_model.breadth_first import SearchResult, explore
 from ackproof_model.transactions import log
-from ackproof_model.transactions.bounds import TransactionModel
+from ackproof_model.transactions.model import TransactionModel
 from ackproof_model.transactions.requests import marker, markers
 from ackproof_model.transactions.state import (
     PREPARED,

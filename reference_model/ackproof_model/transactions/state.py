@@ -9,7 +9,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from ackproof_model.kafka.producer_state import Verification
-from ackproof_model.transactions.bounds import TransactionModel
+from ackproof_model.transactions.model import TransactionModel
 
 
 class Txn(IntEnum):

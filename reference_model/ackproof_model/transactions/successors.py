@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from ackproof_model.transactions import coordinator as rules
 from ackproof_model.transactions import log, transaction_log
-from ackproof_model.transactions.bounds import TransactionBudgets, TransactionModel
 from ackproof_model.transactions.coordinator import Answer
+from ackproof_model.transactions.model import TransactionBudgets, TransactionModel
 from ackproof_model.transactions.producers import requests, steps
 from ackproof_model.transactions.requests import (
     answered,

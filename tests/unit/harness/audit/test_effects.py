@@ -29,8 +29,8 @@ from ackproof.own_config.reading import read_texts
 from ackproof.scenario import shipped
 from ackproof.scenario.loader import Configured
 from ackproof.scenario.model import Scenario
-from ackproof_model.bounds.losing import Question
 from ackproof_model.configuration import Profile
+from ackproof_model.worst_case.minima import Question
 
 FILE = "app.properties"
 LINE = FileLine(FILE, 0)

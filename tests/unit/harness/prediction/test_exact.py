@@ -147,7 +147,7 @@ def test_power_loss_keeps_records_that_are_fsynced_before_their_ack(
         ({"fault": "latency", **LEADER, "delay": "1s"}, {}),
     ],
 )
-def test_unsupported_effects_are_left_to_the_bounds(
+def test_unsupported_effects_are_left_to_the_worst_case(
     fault: dict[str, Any], changes: dict[str, Any]
 ) -> None:
     assert effects(fault, **changes) is None
@@ -174,7 +174,7 @@ def test_unsupported_effects_are_left_to_the_bounds(
         ),
     ],
 )
-def test_some_schedules_are_left_to_the_bounds(
+def test_some_schedules_are_left_to_the_worst_case(
     faults: list[dict[str, Any]], changes: dict[str, Any], why: str
 ) -> None:
     here = asked(*faults, **changes)
@@ -219,7 +219,9 @@ def test_every_order_of_a_block_is_searched(
         ({"parallel": [KILL] * 4}, "more than 6 orders"),
     ],
 )
-def test_blocks_without_a_few_orders_are_left_to_the_bounds(step: dict[str, Any], why: str) -> None:
+def test_blocks_without_a_few_orders_are_left_to_the_worst_case(
+    step: dict[str, Any], why: str
+) -> None:
     assert why in unsupported(*asked(step))
 
 
@@ -270,7 +272,7 @@ def test_a_drawn_target_is_any_broker_each_time() -> None:
         ({"fault": "flip_byte", **LEADER, "partitions": "orders-1"}, {}),
     ],
 )
-def test_effects_whose_bounds_are_nothing_leave_the_partition_alone(
+def test_effects_whose_worst_case_is_nothing_leave_the_partition_alone(
     fault: dict[str, Any], changes: dict[str, Any]
 ) -> None:
     assert effects(fault, **changes) == ()

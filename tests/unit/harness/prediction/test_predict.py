@@ -198,10 +198,12 @@ def test_after_a_kill_the_leader_may_be_another_one(asked: Asked) -> None:
         ({"fault": "kill", "target": "active controller"}, "possible"),
     ],
 )
-def test_unsupported_schedules_are_bounded(step: dict[str, Any], lost: str, asked: Asked) -> None:
+def test_unsupported_schedules_have_their_worst_case(
+    step: dict[str, Any], lost: str, asked: Asked
+) -> None:
     record = predict(scenario(cluster={"controllers": 3}, faults=[step]))
     assert record.predicted["lost"] == lost
-    assert record.prediction.bounds.startswith("Bounds, since the exact search does not support")
+    assert record.prediction.bounds.startswith("Worst case: the exact search cannot follow")
     assert not asked
 
 
@@ -223,20 +225,20 @@ def test_targets_become_roles(target: object, roles: list[set[Role]], asked: Ask
     assert {injection.when for injection in injections} == {(Elapsed(seconds=3),)}
 
 
-def test_several_of_many_brokers_are_bounded() -> None:
+def test_several_of_many_brokers_have_their_worst_case() -> None:
     record = predict(scenario(cluster={"brokers": 5}, faults=[{"fault": "kill", "target": [1, 2]}]))
     assert record.predicted["lost"] == "possible"
     assert record.predicted["phantom"] == "impossible"
     assert "several of many brokers" in record.prediction.bounds
 
 
-def test_bounds_of_partitions_that_differ_are_sentences_of_their_own() -> None:
+def test_methods_of_partitions_that_differ_are_sentences_of_their_own() -> None:
     move = {"fault": "reassign", "topic": "orders", "partition": 0, "to": [4, 2, 3]}
     roll = {"fault": "rolling_restart", "target": "all"}
     record = predict(scenario(cluster={"brokers": 4}, faults=[move, roll]))
-    bounds = record.prediction.bounds
-    assert bounds.count("certainly lost.") == 2
-    assert "certainly lost. For the rest: Bounds, since" in bounds
+    method = record.prediction.bounds
+    assert method.count("Times and conditions are ignored") == 2
+    assert "For the rest: Worst case: the exact search cannot follow" in method
 
 
 def test_an_unknown_fault_excludes_nothing() -> None:
@@ -427,7 +429,7 @@ def test_a_steady_load_certainly_reaches_the_limits(asked: Asked) -> None:
     assert predicted({"fault": "kill", "target": 1}) == "possible"
 
 
-def test_a_search_that_ends_early_has_the_reasons_of_the_bounds() -> None:
+def test_a_search_that_ends_early_has_the_reasons_of_the_worst_case() -> None:
     fault = {"fault": "kill", "target": "leader of orders-0"}
     found = predict(scenario(faults=[fault, fault]), max_states=100)
     assert found.predicted["lost"] == "possible"
@@ -617,7 +619,7 @@ def test_what_the_search_cannot_find_is_not_searched(
     unclean: bool,
     lost: bool,
 ) -> None:
-    """Bounds exclude a loss, but for late fetch responses, which the search does not have."""
+    """The worst case excludes a loss, but for late fetch responses, which no search has."""
     given = producing(IDEMPOTENT, *faults)
     settings = {"min.insync.replicas": 1, "unclean.leader.election.enable": unclean}
     topic = given.topic.model_copy(update={"settings": settings})

@@ -103,15 +103,15 @@ def test_without_room_nothing_is_impossible():
     model = AdversaryModel(kafka_version="4.1.0", budgets=Budgets(kills=2))
     answer = search(model, max_states=100)
     assert (answer.lost, answer.complete, answer.impossible) == (False, False, False)
-    assert "INCOMPLETE" in answer.bounds
+    assert "INCOMPLETE" in answer.scope
 
 
-def test_the_bounds_name_each_budget():
+def test_the_scope_names_each_budget():
     answer = search(
         AdversaryModel(kafka_version="4.1.0", budgets=Budgets(records=2, clean_stops=1))
     )
     assert answer.impossible
-    assert "3 replicas, 2 records; at most 1 clean stops, 1 in all;" in answer.bounds
+    assert "3 replicas, 2 records; at most 1 clean stops, 1 in all;" in answer.scope
 
 
 def test_every_trace_is_a_way():

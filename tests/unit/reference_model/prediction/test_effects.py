@@ -357,8 +357,8 @@ def test_a_condition_may_have_alternatives(configure):
     assert told(configuration, (written,)).states == told(configuration, (meant,)).states
 
 
-def test_bounds_are_one_sentence(configure):
-    exact = told(configure(), DEAD[:1]).bounds
+def test_the_method_is_one_sentence(configure):
+    exact = told(configure(), DEAD[:1]).method
     assert exact.startswith("Exact search of the schedule: ")
     assert exact.count(". ") == 0
-    assert predict(configure(), DEAD, max_states=50).bounds.startswith("Incomplete search")
+    assert predict(configure(), DEAD, max_states=50).method.startswith("Incomplete search")

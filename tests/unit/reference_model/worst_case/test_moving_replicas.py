@@ -15,9 +15,9 @@ from itertools import takewhile
 import pytest
 
 from ackproof_model import Configuration, Likelihood
-from ackproof_model.bounds import bound
-from ackproof_model.exposure import Budget, Exposure
 from ackproof_model.kafka.partition_change import Election, Registration
+from ackproof_model.perturbations import Counts, WorstCase
+from ackproof_model.worst_case import answer
 from unit.reference_model.validation.controller_log import ORDERS, Controller
 
 BROKERS = range(1, 6)
@@ -180,7 +180,8 @@ def test_drawn_reassignments_do_not_refute_that_a_loss_is_impossible(
         min_insync_replicas=MIN_ISR,
         elr=elr,
     )
-    found = bound(given, Exposure(budget=Budget(kills=9, shrinks=9, fencings=9), moves=moves))
+    moving = WorstCase(counts=Counts(kills=9, shrinks=9, fencings=9), moves=moves)
+    found = answer.predict(given, moving, "replicas move")
     assert (found.likelihood["lost"] is Likelihood.IMPOSSIBLE) is impossible
     loses, made = walks(tuple(map(int, version.split("."))), moves=moves, elr=elr)
     assert loses is not impossible

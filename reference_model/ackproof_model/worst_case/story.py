@@ -8,9 +8,9 @@ from functools import cache
 
 from ackproof_model.adversary.state import AdversaryModel, Budgets, State, initial
 from ackproof_model.adversary.successors import lost, successors
-from ackproof_model.bounds.losing import Minimum, Question
 from ackproof_model.prediction.narrative import name
 from ackproof_model.replication.state import NOBODY, members
+from ackproof_model.worst_case.minima import Minimum, Question
 
 #: Sentences of the failures, with the broker (and the follower that lags).
 _FAILURES = {

@@ -219,7 +219,7 @@ def test_a_budget_that_runs_out_excludes_nothing(configure):
     assert prediction.states == 200
     assert {prediction.likelihood[name] for name in SEARCHED} == {Likelihood.POSSIBLE}
     assert "search stopped after" in prediction.reasons["lost"]
-    assert prediction.bounds.startswith("Incomplete search")
+    assert prediction.method.startswith("Incomplete search")
 
 
 def test_the_trace_is_the_shortest_story_to_a_loss(configure):

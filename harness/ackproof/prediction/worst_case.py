@@ -1,7 +1,7 @@
-"""The bounds of a whole schedule for one partition: the sum of its effects, in any order.
+"""The worst case of a whole schedule for one partition: the sum of its effects, in any order.
 
-They use the number of times that a step may happen, the number of replicas and the duration, but
-not conditions or leaders. Numbers are upper bounds.
+It reads how often a step may happen, how many replicas it hits and for how long, but neither
+conditions nor who leads.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from ackproof_faults.schedule.blocks import (
     every_fault,
 )
 from ackproof_model import Ability, Availability, Configuration, Prediction
-from ackproof_model.bounds import bound
 from ackproof_model.effects import Hit, Partition, Reassigns
-from ackproof_model.exposure import NOTHING, Exposure
+from ackproof_model.perturbations import NOTHING, WorstCase
 from ackproof_model.prediction.availability import joined
+from ackproof_model.worst_case import answer
 
 
-def exposure(
+def total(
     scenario: Scenario, partition: Partition, steps: Sequence[Any] | None = None
-) -> Exposure:
+) -> WorstCase:
     """Return everything that the steps (default: the whole schedule) may do to the partition.
 
     A topic is certainly emptied only if the step that empties it and all steps before it certainly
     begin, and wait for a number of acks.
     """
-    total, acked, begins = NOTHING, False, True
+    summed, acked, begins = NOTHING, False, True
     for step in scenario.faults if steps is None else steps:
-        exposed = _of_step(scenario, partition, step)
+        worst = _of_step(scenario, partition, step)
         if isinstance(step, Fault):
             acked = acked or (
                 step.or_after is None
@@ -49,8 +49,8 @@ def exposure(
                 )
             )
             begins = begins and _begins(step)
-        total = total.plus(replace(exposed, emptied=exposed.emptied and acked and begins))
-    return total
+        summed = summed.plus(replace(worst, emptied=worst.emptied and acked and begins))
+    return summed
 
 
 def _begins(fault: Fault) -> bool:
@@ -60,29 +60,29 @@ def _begins(fault: Fault) -> bool:
     )
 
 
-def _of_step(scenario: Scenario, partition: Partition, step: Any) -> Exposure:
+def _of_step(scenario: Scenario, partition: Partition, step: Any) -> WorstCase:
     match step:
         case SequenceBlock():
-            once = exposure(scenario, partition, step.sequence)
+            once = total(scenario, partition, step.sequence)
             turns = _turns(step, scenario)
             return once if turns == 1 and step.probability == 1 else once.times(turns)
         case ParallelBlock():
             return _sum(_of_step(scenario, partition, branch) for branch in step.parallel)
         case ChoiceBlock():
             return reduce(
-                Exposure.either, (_of_step(scenario, partition, one) for one in step.one_of)
+                WorstCase.either, (_of_step(scenario, partition, one) for one in step.one_of)
             )
         case RandomBlock():
             _, longest = step.lasting
             shortest = step.lasting[0] + step.pause_before(step.lasting[0], step.stable[0])
             drawn = (_of_fault(scenario, partition, one, lasts_s=longest) for one in step.random)
-            return reduce(Exposure.either, drawn).times(max(1, step.for_ // shortest))
+            return reduce(WorstCase.either, drawn).times(max(1, step.for_ // shortest))
     fault: Fault = step
     return _of_fault(scenario, partition, fault, lasts_s=_longest_s(fault))
 
 
-def _sum(parts: Iterable[Exposure]) -> Exposure:
-    return reduce(Exposure.plus, parts, NOTHING)
+def _sum(parts: Iterable[WorstCase]) -> WorstCase:
+    return reduce(WorstCase.plus, parts, NOTHING)
 
 
 def _turns(block: SequenceBlock, scenario: Scenario) -> float:
@@ -102,9 +102,9 @@ def _longest_s(fault: Fault) -> float:
 
 def _of_fault(
     scenario: Scenario, partition: Partition, fault: Fault, *, lasts_s: float
-) -> Exposure:
+) -> WorstCase:
     hit = hit_of(scenario, partition, fault, lasts_s=lasts_s)
-    return _sum(effect.bounds(hit) for effect in fault.effects)
+    return _sum(effect.worst_case(hit) for effect in fault.effects)
 
 
 def hit_of(
@@ -174,32 +174,21 @@ def _impaired(step: Any) -> float:
     return _longest_s(fault) if any(effect.impairs for effect in fault.effects) else 0.0
 
 
-def predict(configuration: Configuration, exposed: Exposure, why: str) -> Prediction:
+def predict(configuration: Configuration, worst: WorstCase, why: str) -> Prediction:
     """Return the prediction for one partition. `why`: what the exact search does not support."""
-    answer = bound(configuration, exposed)
-    return Prediction(
-        likelihood=answer.likelihood,
-        trace=answer.trace,
-        diagram=None,
-        at_risk=(),
-        error_codes=(),
-        reasons=answer.reasons,
-        bounds=f"Bounds, since the exact search does not support {why}: {answer.bounds}.",
-        states=0,
-        complete=True,
-    )
+    return answer.predict(configuration, worst, f"the exact search cannot follow {why}")
 
 
-def completed(searched: Prediction, configuration: Configuration, exposed: Exposure) -> Prediction:
-    """Return the answers of the bounds for a search that ended early."""
-    answer = bound(configuration, exposed)
+def completed(searched: Prediction, configuration: Configuration, worst: WorstCase) -> Prediction:
+    """Return the answers of the worst case for a search that ended early."""
+    answered = answer.predict(configuration, worst, "the exact search stopped early")
     return replace(
         searched,
-        likelihood=answer.likelihood,
-        reasons=answer.reasons,
-        trace=searched.trace or answer.trace,
+        likelihood=answered.likelihood,
+        reasons=answered.reasons,
+        trace=searched.trace or answered.trace,
         availability=(),
-        bounds=f"{searched.bounds} Bounds exclude what they can: {answer.bounds}.",
+        method=f"{searched.method} {answered.method}",
     )
 
 
@@ -234,12 +223,12 @@ def _part(
     begun: int,
     healed: tuple[int, ...] = (),
 ) -> Availability:
-    exposed = exposure(scenario, partition, steps)
+    worst = total(scenario, partition, steps)
     requests = not any(
         effect.disturbs_requests for fault in every_fault(steps) for effect in fault.effects
     )
-    readable = requests and _keeps_leader(exposed)
-    writable = readable and _keeps_isr(exposed) and _attainable(partition.configuration)
+    readable = requests and _keeps_leader(worst)
+    writable = readable and _keeps_isr(worst) and _attainable(partition.configuration)
     return Availability(
         part=text,
         begun=begun,
@@ -249,16 +238,16 @@ def _part(
     )
 
 
-def _keeps_leader(exposed: Exposure) -> bool:
+def _keeps_leader(worst: WorstCase) -> bool:
     """Whether the same leader serves all records all the time."""
-    deposed = replace(exposed.budget, shrinks=0).total
-    gone = exposed.removed or exposed.altered or exposed.moves or exposed.anything
-    return not (deposed or gone or exposed.unanswered)
+    deposed = worst.counts.without_shrinks
+    gone = worst.removed or worst.altered or worst.moves or worst.anything
+    return not (deposed or gone or worst.unanswered)
 
 
-def _keeps_isr(exposed: Exposure) -> bool:
+def _keeps_isr(worst: WorstCase) -> bool:
     """Whether the ISR and the settings that writes depend on stay the same."""
-    return not (exposed.budget.shrinks or exposed.rewritten or exposed.lowered is not None)
+    return not (worst.counts.shrinks or worst.rewritten or worst.lowered is not None)
 
 
 def _attainable(configuration: Configuration) -> bool:

@@ -7,7 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from ackproof_model.bounds.failure_sets import (
+from ackproof_model.configuration import Profile
+from ackproof_model.perturbations import Counts
+from ackproof_model.worst_case.failure_sets import (
     CLEAN_RESTART,
     CONTROLLERS,
     CRASH,
@@ -20,13 +22,11 @@ from ackproof_model.bounds.failure_sets import (
     Exposed,
     Failures,
     FailureSets,
-    budget,
     failure_sets,
+    perturbations,
 )
-from ackproof_model.bounds.losing import Question
-from ackproof_model.bounds.story import story
-from ackproof_model.configuration import Profile
-from ackproof_model.exposure import Budget
+from ackproof_model.worst_case.minima import Question
+from ackproof_model.worst_case.story import story
 
 
 def exposed(version: str = "3.9.1", *, acks: str = "all", **changes: object) -> Exposed:
@@ -152,17 +152,17 @@ def test_controllers_that_are_also_brokers_leave_more_undecided() -> None:
 @pytest.mark.parametrize(
     ("one", "failures", "expected"),
     [
-        (exposed(), (LAG,), Budget(shrinks=math.inf)),
-        (exposed("3.4.1"), (LAG, LAG), Budget(shrinks=4)),
-        (exposed(), (CRASH, DISK_REPLACED), Budget(kills=1, power_losses=1)),
-        (exposed(flushed=True), (POWER_LOSS,), Budget(kills=1)),
-        (exposed(flushed=True), (DISK_REPLACED,), Budget(power_losses=1)),
-        (exposed(racks=2), (RACK,), Budget(power_losses=2)),
-        (exposed(), (CONTROLLERS,), Budget()),
+        (exposed(), (LAG,), Counts(shrinks=math.inf)),
+        (exposed("3.4.1"), (LAG, LAG), Counts(shrinks=4)),
+        (exposed(), (CRASH, DISK_REPLACED), Counts(kills=1, power_losses=1)),
+        (exposed(flushed=True), (POWER_LOSS,), Counts(kills=1)),
+        (exposed(flushed=True), (DISK_REPLACED,), Counts(power_losses=1)),
+        (exposed(racks=2), (RACK,), Counts(power_losses=2)),
+        (exposed(), (CONTROLLERS,), Counts()),
     ],
 )
-def test_failures_are_perturbations(one: Exposed, failures: Failures, expected: Budget) -> None:
-    assert budget(one, failures) == expected
+def test_failures_are_perturbations(one: Exposed, failures: Failures, expected: Counts) -> None:
+    assert perturbations(one, failures) == expected
 
 
 def test_a_story_names_who_leads_and_which_records_are_at_risk() -> None:

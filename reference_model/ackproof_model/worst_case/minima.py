@@ -1,8 +1,8 @@
-"""The smallest budgets that lose an acked record, by the rules that the adversary reads.
+"""The smallest numbers of perturbations that lose an acked record, by the rules that decide it.
 
-Every larger budget loses, too. `losing.json` stores the smallest ones (an antichain), the total
-up to which all other budgets were searched without a loss, and larger ones that lose nothing.
-`ci/bounds` searches them again.
+Larger numbers lose, too. `minima.json` stores the smallest (an antichain), the total up to which
+all other numbers were searched without a loss, and larger ones that lose nothing.
+`ci/minima` searches them again.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from pathlib import Path
 
 from ackproof_model.adversary.state import AdversaryModel
 from ackproof_model.configuration import Acks, Profile
-from ackproof_model.exposure import Budget
+from ackproof_model.perturbations import Counts
 
-FILE = Path(__file__).with_name("losing.json")
+FILE = Path(__file__).with_name("minima.json")
 
 #: A count in the file that stands for any number.
 ANY = -1
@@ -100,9 +100,9 @@ class Question:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Minimum:
-    """A smallest losing budget, and a shortest way to the loss."""
+    """The smallest numbers of one kind of loss, and a shortest way to it."""
 
-    budget: Budget
+    counts: Counts
     steps: tuple[str, ...]
 
 
@@ -110,24 +110,28 @@ class Minimum:
 class Minima:
     """The results for one question.
 
-    losing: the shortest first. searched: budgets of up to this many perturbations without shrinks
-    lose nothing, unless they allow one of `losing`. safe: other budgets that lose nothing. states:
-    how many were searched.
+    losing: the shortest first. searched: up to this many perturbations without shrinks lose
+    nothing, unless they allow one of `losing`. safe: larger numbers that lose nothing. states: how
+    many were searched.
     """
 
     losing: tuple[Minimum, ...]
     searched: int
     states: int
-    safe: tuple[Budget, ...] = ()
+    safe: tuple[Counts, ...] = ()
 
-    def lost_by(self, budget: Budget) -> Minimum | None:
-        """Return the shortest loss that the budget allows."""
-        return next((one for one in self.losing if one.budget.within(budget)), None)
+    def lost_by(self, counts: Counts) -> Minimum | None:
+        """Return the shortest loss that these numbers allow."""
+        return next((one for one in self.losing if one.counts.within(counts)), None)
 
-    def excludes(self, budget: Budget) -> bool:
-        """Whether the search has shown that the budget loses nothing."""
-        few = not budget.shrinks and budget.total <= self.searched
-        return (few or any(map(budget.within, self.safe))) and self.lost_by(budget) is None
+    def excludes(self, counts: Counts) -> bool:
+        """Whether the search has shown that these numbers lose nothing."""
+        return self.covers(counts) and self.lost_by(counts) is None
+
+    def covers(self, counts: Counts) -> bool:
+        """Whether these numbers were searched."""
+        few = not counts.shrinks and counts.total <= self.searched
+        return few or any(map(counts.within, self.safe))
 
 
 @cache
@@ -163,13 +167,13 @@ def _read(result: dict[str, object]) -> Minima:
     losing, safe = result["losing"], result.get("safe", [])
     assert isinstance(losing, list)
     assert isinstance(safe, list)
-    ways = [Minimum(budget=Budget(**one["budget"]), steps=tuple(one["steps"])) for one in losing]
+    ways = [Minimum(counts=Counts(**one["budget"]), steps=tuple(one["steps"])) for one in losing]
     return Minima(
         losing=tuple(sorted(ways, key=lambda one: len(one.steps))),
         searched=int(str(result["searched"])),
         states=int(str(result["states"])),
         safe=tuple(
-            Budget(**{kind: math.inf if count == ANY else count for kind, count in one.items()})
+            Counts(**{kind: math.inf if count == ANY else count for kind, count in one.items()})
             for one in safe
         ),
     )

@@ -7,16 +7,15 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from losing_budgets import questions, search_minima
+from search_minima import questions, search_minima
 
-from ackproof_model import Acks, Configuration, Likelihood
+from ackproof_model import Acks, Configuration, Likelihood, Prediction
 from ackproof_model.adversary import AdversaryModel, Budgets, search
 from ackproof_model.adversary.state import initial
 from ackproof_model.adversary.successors import lost, successors
-from ackproof_model.bounds import Bound, bound
-from ackproof_model.bounds.answer import keeps_everything, narrate, sentence
-from ackproof_model.bounds.losing import Question, stored
-from ackproof_model.exposure import NOTHING, Budget, Exposure
+from ackproof_model.perturbations import NOTHING, Counts, WorstCase
+from ackproof_model.worst_case.answer import keeps_everything, narrate, predict, sentence
+from ackproof_model.worst_case.minima import Question, stored
 
 PERTURBATIONS = {"kill", "lose power", "stop", "shrink", "cut off"}
 #: No log loses records by itself.
@@ -48,46 +47,50 @@ def question(version: str = "3.9.1", **changes: object) -> Question:
     return replace(given, **changes)
 
 
-def answers(found: Bound, likelihood: Likelihood) -> set[str]:
+def answered(given: Configuration, worst_case: WorstCase) -> Prediction:
+    return predict(given, worst_case, "the schedule is not searched")
+
+
+def answers(found: Prediction, likelihood: Likelihood) -> set[str]:
     return {anomaly for anomaly, one in found.likelihood.items() if one is likelihood}
 
 
 @pytest.mark.parametrize(
-    ("changes", "budget", "impossible"),
+    ("changes", "counts", "impossible"),
     [
-        ({}, Budget(fencings=1, shrinks=1), True),
-        ({}, Budget(kills=9, clean_stops=9, fencings=math.inf, shrinks=math.inf), True),
-        ({"min_insync_replicas": 1}, Budget(fencings=1, shrinks=1), True),
-        ({"kafka_version": "2.6.2"}, Budget(fencings=1, shrinks=1), True),
-        ({"acks": "1"}, Budget(fencings=1, shrinks=1), False),
-        ({"unclean_leader_election": True}, Budget(fencings=1, shrinks=1), False),
-        ({}, Budget(fencings=1, shrinks=1, power_losses=1), False),
-        ({"kafka_version": "1.1.1"}, Budget(fencings=1, shrinks=1), False),
+        ({}, Counts(fencings=1, shrinks=1), True),
+        ({}, Counts(kills=9, clean_stops=9, fencings=math.inf, shrinks=math.inf), True),
+        ({"min_insync_replicas": 1}, Counts(fencings=1, shrinks=1), True),
+        ({"kafka_version": "2.6.2"}, Counts(fencings=1, shrinks=1), True),
+        ({"acks": "1"}, Counts(fencings=1, shrinks=1), False),
+        ({"unclean_leader_election": True}, Counts(fencings=1, shrinks=1), False),
+        ({}, Counts(fencings=1, shrinks=1, power_losses=1), False),
+        ({"kafka_version": "1.1.1"}, Counts(fencings=1, shrinks=1), False),
     ],
 )
 def test_replicas_that_move_keep_what_all_in_sync_replicas_have(
-    changes: dict[str, object], budget: Budget, impossible: bool
+    changes: dict[str, object], counts: Counts, impossible: bool
 ) -> None:
-    found = bound(replace(configuration(), **changes), Exposure(budget=budget, moves=1))
+    found = answered(replace(configuration(), **changes), WorstCase(counts=counts, moves=1))
     assert (found.likelihood["lost"] is Likelihood.IMPOSSIBLE) is impossible
     assert (found.likelihood["inconsistent"] is Likelihood.IMPOSSIBLE) is impossible
 
 
 @pytest.mark.parametrize(
-    ("exposure", "elr", "impossible"),
+    ("worst_case", "elr", "impossible"),
     [
-        (Exposure(moves=2), True, False),
-        (Exposure(moves=1).plus(Exposure(moves=1)), True, False),
-        (Exposure(moves=1).times(math.inf), True, False),
-        (Exposure(moves=1).either(Exposure(moves=1)), True, True),
-        (Exposure(moves=math.inf), False, True),
+        (WorstCase(moves=2), True, False),
+        (WorstCase(moves=1).plus(WorstCase(moves=1)), True, False),
+        (WorstCase(moves=1).times(math.inf), True, False),
+        (WorstCase(moves=1).either(WorstCase(moves=1)), True, True),
+        (WorstCase(moves=math.inf), False, True),
     ],
 )
 def test_with_elr_replicas_that_move_again_may_be_elected_with_an_empty_log(
-    exposure: Exposure, elr: bool, impossible: bool
+    worst_case: WorstCase, elr: bool, impossible: bool
 ) -> None:
-    budget = Budget(kills=2, fencings=1, shrinks=1)
-    found = bound(configuration(elr=elr), replace(exposure, budget=budget))
+    counts = Counts(kills=2, fencings=1, shrinks=1)
+    found = answered(configuration(elr=elr), replace(worst_case, counts=counts))
     assert (found.likelihood["lost"] is Likelihood.IMPOSSIBLE) is impossible
     assert ("stay in the ELR" in found.reasons["lost"]) is not impossible
 
@@ -95,14 +98,14 @@ def test_with_elr_replicas_that_move_again_may_be_elected_with_an_empty_log(
 def test_the_smallest_losing_budgets_are_an_antichain() -> None:
     found = search_minima(question(), failures=2)
     assert found.searched == 2
-    budgets = {one.budget for one in found.losing}
-    assert Budget(power_losses=1, kills=1) in budgets
-    assert Budget(power_losses=1, shrinks=1) in budgets
-    assert not any(one != other and one.within(other) for one in budgets for other in budgets)
-    assert found.lost_by(Budget(power_losses=3, kills=2))
-    assert not found.excludes(Budget(power_losses=1, kills=1))
-    assert found.excludes(Budget(kills=1, fencings=1))
-    assert not found.excludes(Budget(kills=math.inf)), "more than was searched"
+    smallest = {one.counts for one in found.losing}
+    assert Counts(power_losses=1, kills=1) in smallest
+    assert Counts(power_losses=1, shrinks=1) in smallest
+    assert not any(one != other and one.within(other) for one in smallest for other in smallest)
+    assert found.lost_by(Counts(power_losses=3, kills=2))
+    assert not found.excludes(Counts(power_losses=1, kills=1))
+    assert found.excludes(Counts(kills=1, fencings=1))
+    assert not found.excludes(Counts(kills=math.inf)), "more than was searched"
     assert all(one.steps for one in found.losing)
 
 
@@ -114,7 +117,7 @@ def test_losses_of_other_rules_give_the_same_minima(other: dict[str, Any]) -> No
         search_minima(question(), failures=2, alike=alike),
         search_minima(question(), failures=2),
     )
-    assert {one.budget for one in found.losing} == {one.budget for one in searched.losing}
+    assert {one.counts for one in found.losing} == {one.counts for one in searched.losing}
     assert found.states < searched.states
     for one in found.losing:
         assert list(narrate(question(), one))[-1].endswith("it is lost.")
@@ -123,9 +126,9 @@ def test_losses_of_other_rules_give_the_same_minima(other: dict[str, Any]) -> No
 def test_a_search_of_lag_does_not_exclude_fewer_shrinks() -> None:
     """{power loss, 2 shrinks} loses, so that one shrink and another failure were not asked."""
     asked = question("4.3.1", replicas=3, min_insync_replicas=2)
-    budget = Budget(kills=1, power_losses=1, shrinks=1)
+    counts = Counts(kills=1, power_losses=1, shrinks=1)
     found = replace(stored()[asked.key], losing=(), safe=())
-    assert not found.excludes(budget)
+    assert not found.excludes(counts)
     assert search(asked.model(budgets=Budgets(kills=1, power_losses=1, shrinks=1))).lost
 
 
@@ -146,47 +149,47 @@ def test_every_question_was_searched() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "budget", "likelihood"),
+    ("given", "counts", "likelihood"),
     [
-        (configuration(acks="1"), Budget(kills=1), Likelihood.POSSIBLE),
-        (configuration(acks="1"), Budget(shrinks=2), Likelihood.IMPOSSIBLE),
-        (configuration(acks="1", kafka_version="3.4.1"), Budget(shrinks=2), Likelihood.IMPOSSIBLE),
-        (configuration(), Budget(kills=1, power_losses=1), Likelihood.IMPOSSIBLE),
-        (configuration(), Budget(kills=50, fencings=math.inf), Likelihood.IMPOSSIBLE),
-        (configuration(), Budget(kills=50, power_losses=1), Likelihood.POSSIBLE),
-        (configuration(unclean_leader_election=True), Budget(kills=9), Likelihood.POSSIBLE),
-        (configuration(replication_factor=1), Budget(power_losses=1), Likelihood.POSSIBLE),
+        (configuration(acks="1"), Counts(kills=1), Likelihood.POSSIBLE),
+        (configuration(acks="1"), Counts(shrinks=2), Likelihood.IMPOSSIBLE),
+        (configuration(acks="1", kafka_version="3.4.1"), Counts(shrinks=2), Likelihood.IMPOSSIBLE),
+        (configuration(), Counts(kills=1, power_losses=1), Likelihood.IMPOSSIBLE),
+        (configuration(), Counts(kills=50, fencings=math.inf), Likelihood.IMPOSSIBLE),
+        (configuration(), Counts(kills=50, power_losses=1), Likelihood.POSSIBLE),
+        (configuration(unclean_leader_election=True), Counts(kills=9), Likelihood.POSSIBLE),
+        (configuration(replication_factor=1), Counts(power_losses=1), Likelihood.POSSIBLE),
     ],
 )  # fmt: skip
 def test_what_a_budget_may_lose(
-    given: Configuration, budget: Budget, likelihood: Likelihood
+    given: Configuration, counts: Counts, likelihood: Likelihood
 ) -> None:
-    found = bound(given, Exposure(budget=budget))
+    found = answered(given, WorstCase(counts=counts))
     assert found.likelihood["lost"] is likelihood
-    assert str(budget) in found.bounds
+    assert counts.limits in found.method
 
 
 @pytest.mark.parametrize(
-    ("version", "exposure", "likelihood"),
+    ("version", "worst_case", "likelihood"),
     [
-        ("3.8.1", Exposure(), Likelihood.IMPOSSIBLE),
-        ("3.8.1", Exposure(unclean=True), Likelihood.POSSIBLE),
-        ("3.8.1", Exposure(unclean_set=True), Likelihood.IMPOSSIBLE),
-        ("3.8.1", Exposure(versions=("3.9.1",)), Likelihood.POSSIBLE),
-        ("3.9.1", Exposure(), Likelihood.POSSIBLE),
-        ("2.8.2", Exposure(), Likelihood.POSSIBLE),
+        ("3.8.1", WorstCase(), Likelihood.IMPOSSIBLE),
+        ("3.8.1", WorstCase(unclean=True), Likelihood.POSSIBLE),
+        ("3.8.1", WorstCase(unclean_set=True), Likelihood.IMPOSSIBLE),
+        ("3.8.1", WorstCase(versions=("3.9.1",)), Likelihood.POSSIBLE),
+        ("3.9.1", WorstCase(), Likelihood.POSSIBLE),
+        ("2.8.2", WorstCase(), Likelihood.POSSIBLE),
     ],
 )
 @pytest.mark.parametrize("anomaly", ["lost", "duplicated"])
 def test_the_setting_of_unclean_elections_counts_where_the_controller_reads_it(
-    version: str, exposure: Exposure, likelihood: Likelihood, anomaly: str
+    version: str, worst_case: WorstCase, likelihood: Likelihood, anomaly: str
 ) -> None:
     given = replace(configuration(), kafka_version=version, idempotence=True)
     given = replace(given, unclean_leader_election=True)
-    found = bound(given, replace(exposure, budget=Budget(kills=9)))
+    found = answered(given, replace(worst_case, counts=Counts(kills=9)))
     assert found.likelihood[anomaly] is likelihood
     off = replace(given, unclean_leader_election=False)
-    found = bound(off, Exposure(unclean_set=True, budget=Budget(kills=9), versions=("3.9.1",)))
+    found = answered(off, WorstCase(unclean_set=True, counts=Counts(kills=9), versions=("3.9.1",)))
     assert found.likelihood[anomaly] is Likelihood.POSSIBLE
 
 
@@ -204,28 +207,28 @@ def test_a_new_directory_loses_its_log_and_before_4_3_the_elr(
     version: str, elr: bool, losses: int, likelihood: Likelihood
 ) -> None:
     given = replace(configuration(), kafka_version=version, elr=elr)
-    renewed = Exposure(renewed=True, budget=Budget(power_losses=losses))
-    found = bound(given, renewed)
+    renewed = WorstCase(renewed=True, counts=Counts(power_losses=losses))
+    found = answered(given, renewed)
     assert found.likelihood["lost"] is likelihood
     of_elr = "20716" in found.reasons["lost"]
     assert of_elr is (version == "4.2.0" and elr)
-    lossless = bound(given, replace(renewed, renewed=False))
+    lossless = answered(given, replace(renewed, renewed=False))
     assert lossless.likelihood["lost"] is (Likelihood.IMPOSSIBLE if of_elr else likelihood)
 
 
 def test_what_was_read_is_as_safe_as_what_acks_all_has_acked() -> None:
-    one_kill = Exposure(budget=Budget(kills=1))
-    found = bound(configuration(acks="1"), one_kill)
+    one_kill = WorstCase(counts=Counts(kills=1))
+    found = answered(configuration(acks="1"), one_kill)
     assert found.likelihood["lost"] is Likelihood.POSSIBLE
     assert found.likelihood["read-then-gone"] is Likelihood.IMPOSSIBLE
-    lossy = Exposure(budget=Budget(power_losses=1, kills=2))
-    assert bound(configuration(), lossy).likelihood["read-then-gone"] is Likelihood.POSSIBLE
-    deleted = bound(configuration(), Exposure(removed=True))
+    lossy = WorstCase(counts=Counts(power_losses=1, kills=2))
+    assert answered(configuration(), lossy).likelihood["read-then-gone"] is Likelihood.POSSIBLE
+    deleted = answered(configuration(), WorstCase(removed=True))
     assert deleted.likelihood["read-then-gone"] is Likelihood.POSSIBLE
 
 
 def test_the_way_to_a_loss_is_given() -> None:
-    found = bound(configuration(acks="1"), Exposure(budget=Budget(kills=1)))
+    found = answered(configuration(acks="1"), WorstCase(counts=Counts(kills=1)))
     assert "A is killed (SIGKILL): what it appended stays in its log." in found.trace
     assert f"{len(found.trace) - 1} steps" in found.reasons["lost"]
 
@@ -248,84 +251,86 @@ def test_every_stored_loss_ends_with_an_ack_and_the_leader_that_lacks_the_record
 
 
 def test_without_effects_nothing_happens() -> None:
-    assert answers(bound(configuration(), NOTHING), Likelihood.IMPOSSIBLE) == set(
-        bound(configuration(), NOTHING).likelihood
+    assert answers(answered(configuration(), NOTHING), Likelihood.IMPOSSIBLE) == set(
+        answered(configuration(), NOTHING).likelihood
     )
 
 
 @pytest.mark.parametrize(
-    ("exposure", "possible"),
+    ("worst_case", "possible"),
     [
-        (Exposure(altered=True), {"corrupt", "diverged"}),
+        (WorstCase(altered=True), {"corrupt", "diverged"}),
         (
-            Exposure(rewritten=True),
+            WorstCase(rewritten=True),
             {"gap", "diverged", "lost", "read-then-gone", "inconsistent"},
         ),
-        (Exposure(unanswered=True), {"duplicated", "reordered"}),
-        (Exposure(repeated=True), {"duplicated", "reordered"}),
+        (WorstCase(unanswered=True), {"duplicated", "reordered"}),
+        (WorstCase(repeated=True), {"duplicated", "reordered"}),
     ],
 )
-def test_other_anomalies_follow_from_effects(exposure: Exposure, possible: set[str]) -> None:
-    assert answers(bound(configuration(), exposure), Likelihood.POSSIBLE) == possible
+def test_other_anomalies_follow_from_effects(worst_case: WorstCase, possible: set[str]) -> None:
+    assert answers(answered(configuration(), worst_case), Likelihood.POSSIBLE) == possible
     idempotent = configuration(idempotence=True)
     once = possible - {"duplicated", "reordered"} | (
-        {"duplicated", "reordered"} if exposure.altered else set()
+        {"duplicated", "reordered"} if worst_case.altered else set()
     )
-    assert answers(bound(idempotent, exposure), Likelihood.POSSIBLE) == once
+    assert answers(answered(idempotent, worst_case), Likelihood.POSSIBLE) == once
 
 
 def test_a_deleted_topic_is_certainly_lost_only_if_something_was_acked() -> None:
-    assert bound(configuration(), Exposure(removed=True)).likelihood["lost"] is Likelihood.POSSIBLE
-    emptied = Exposure(removed=True, emptied=True)
-    assert bound(configuration(), emptied).likelihood["lost"] is Likelihood.CERTAIN
+    assert (
+        answered(configuration(), WorstCase(removed=True)).likelihood["lost"] is Likelihood.POSSIBLE
+    )
+    emptied = WorstCase(removed=True, emptied=True)
+    assert answered(configuration(), emptied).likelihood["lost"] is Likelihood.CERTAIN
 
 
 def test_a_minimum_isr_that_refuses_every_send_may_be_lowered() -> None:
     given = configuration(kafka_version="3.5.2", min_insync_replicas=4)
-    lossy = Exposure(budget=Budget(power_losses=1, shrinks=2))
-    assert bound(given, lossy).likelihood["lost"] is Likelihood.IMPOSSIBLE
-    lowered = bound(given, replace(lossy, lowered=1))
+    lossy = WorstCase(counts=Counts(power_losses=1, shrinks=2))
+    assert answered(given, lossy).likelihood["lost"] is Likelihood.IMPOSSIBLE
+    lowered = answered(given, replace(lossy, lowered=1))
     assert lowered.likelihood["lost"] is Likelihood.POSSIBLE
 
 
 def test_a_fault_that_may_do_anything_excludes_nothing() -> None:
-    found = bound(configuration(), Exposure(anything="flood may do anything"))
+    found = answered(configuration(), WorstCase(anything="flood may do anything"))
     assert set(found.likelihood.values()) == {Likelihood.POSSIBLE}
 
 
 def test_other_versions_that_run_meanwhile_count() -> None:
-    two = Exposure(budget=Budget(kills=2))
-    assert bound(configuration(), two).likelihood["lost"] is Likelihood.IMPOSSIBLE
+    two = WorstCase(counts=Counts(kills=2))
+    assert answered(configuration(), two).likelihood["lost"] is Likelihood.IMPOSSIBLE
     older = replace(two, versions=("0.10.2.2",))
-    found = bound(configuration(), older)
+    found = answered(configuration(), older)
     assert found.likelihood["lost"] is Likelihood.POSSIBLE
     assert "0.10.2.2" in found.reasons["lost"]
 
 
 @pytest.mark.parametrize(
-    ("budget", "changes", "likelihood"),
+    ("counts", "changes", "likelihood"),
     [
-        (Budget(leader_moves=3), {}, Likelihood.POSSIBLE),
-        (Budget(leader_moves=1, kills=2), {}, Likelihood.POSSIBLE),
-        (Budget(leader_moves=1, kills=1, shrinks=math.inf), {}, Likelihood.IMPOSSIBLE),
-        (Budget(leader_moves=3), {"replication_factor": 2}, Likelihood.IMPOSSIBLE),
-        (Budget(kills=3), {}, Likelihood.IMPOSSIBLE),
+        (Counts(leader_moves=3), {}, Likelihood.POSSIBLE),
+        (Counts(leader_moves=1, kills=2), {}, Likelihood.POSSIBLE),
+        (Counts(leader_moves=1, kills=1, shrinks=math.inf), {}, Likelihood.IMPOSSIBLE),
+        (Counts(leader_moves=3), {"replication_factor": 2}, Likelihood.IMPOSSIBLE),
+        (Counts(kills=3), {}, Likelihood.IMPOSSIBLE),
     ],
 )
 def test_a_leader_that_misses_a_change_may_lose_records(
-    budget: Budget, changes: dict[str, Any], likelihood: Likelihood
+    counts: Counts, changes: dict[str, Any], likelihood: Likelihood
 ) -> None:
-    found = bound(configuration(**changes), Exposure(budget=budget))
+    found = answered(configuration(**changes), WorstCase(counts=counts))
     assert found.likelihood["lost"] is likelihood
 
 
 @pytest.mark.parametrize("replicas", [1, 2])
 def test_a_partition_that_moves_may_have_a_third_replica(replicas: int) -> None:
     given = configuration(replication_factor=replicas)
-    moving = Exposure(budget=Budget(leader_moves=3), moves=1)
-    assert bound(given, moving).likelihood["lost"] is Likelihood.POSSIBLE
-    fewer = replace(moving, budget=Budget(leader_moves=2))
-    assert bound(given, fewer).likelihood["lost"] is Likelihood.IMPOSSIBLE
+    moving = WorstCase(counts=Counts(leader_moves=3), moves=1)
+    assert answered(given, moving).likelihood["lost"] is Likelihood.POSSIBLE
+    fewer = replace(moving, counts=Counts(leader_moves=2))
+    assert answered(given, fewer).likelihood["lost"] is Likelihood.IMPOSSIBLE
 
 
 def walks_lose(model: AdversaryModel, *, walks: int, steps: int) -> bool:
@@ -354,15 +359,15 @@ def test_random_walks_do_not_refute_that_logs_that_keep_everything_lose_nothing(
     version: str, elr: bool
 ) -> None:
     asked = question(version, elr=elr, replicas=3)
-    assert keeps_everything(asked, Budget(kills=math.inf, shrinks=math.inf))
+    assert keeps_everything(asked, Counts(kills=math.inf, shrinks=math.inf))
     model = asked.model(budgets=KEEPING, reduction=False)
     assert not walks_lose(model, walks=40, steps=150)
 
 
 def test_random_walks_do_find_losses() -> None:
     lossy = replace(KEEPING, power_losses=7, kills=0)
-    assert not keeps_everything(question(), Budget(power_losses=1))
+    assert not keeps_everything(question(), Counts(power_losses=1))
     assert walks_lose(question().model(budgets=lossy, reduction=False), walks=40, steps=150)
-    assert not keeps_everything(question(acks="1"), Budget(kills=1))
-    assert not keeps_everything(question(unclean=True), Budget(kills=1))
-    assert not keeps_everything(question("0.11.0.3"), Budget(kills=1))
+    assert not keeps_everything(question(acks="1"), Counts(kills=1))
+    assert not keeps_everything(question(unclean=True), Counts(kills=1))
+    assert not keeps_everything(question("0.11.0.3"), Counts(kills=1))

@@ -1,4 +1,7 @@
-"""The most that a schedule may do to a partition, in any order: the sum of its effects' bounds."""
+"""The worst case of a schedule: the numbers of its perturbations, and what else it may change.
+
+Each effect of a fault has a worst case (`Effect.worst_case`); that of a schedule is their sum.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,8 @@ from dataclasses import dataclass, fields, replace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Budget:
-    """The most perturbations of each kind, in total over the brokers of a partition.
+class Counts:
+    """How many perturbations of each kind, in total over the brokers of a partition.
 
     `math.inf` stands for any number. The fields are those of `adversary.Budgets`.
     """
@@ -21,7 +24,7 @@ class Budget:
     fencings: float = 0
     leader_moves: float = 0
 
-    def counts(self) -> tuple[float, ...]:
+    def each(self) -> tuple[float, ...]:
         return (
             self.kills,
             self.power_losses,
@@ -33,10 +36,15 @@ class Budget:
 
     @property
     def total(self) -> float:
-        return sum(self.counts())
+        return sum(self.each())
 
-    def within(self, other: Budget) -> bool:
-        """Whether each number is at most that of the other budget."""
+    @property
+    def without_shrinks(self) -> float:
+        """The total without ISR shrinks, which neither end nor depose a broker."""
+        return self.kills + self.power_losses + self.clean_stops + self.fencings + self.leader_moves
+
+    def within(self, other: Counts) -> bool:
+        """Whether each number is at most that of the other."""
         return (
             self.kills <= other.kills
             and self.power_losses <= other.power_losses
@@ -46,25 +54,36 @@ class Budget:
             and self.leader_moves <= other.leader_moves
         )
 
-    def plus(self, other: Budget) -> Budget:
+    def plus(self, other: Counts) -> Counts:
         return self._paired(other, lambda one, two: one + two)
 
-    def most(self, other: Budget) -> Budget:
+    def most(self, other: Counts) -> Counts:
         return self._paired(other, max)
 
-    def times(self, number: float) -> Budget:
-        return Budget(**{name: count * number if count else 0 for name, count in self._items()})
+    def times(self, number: float) -> Counts:
+        return Counts(**{name: count * number if count else 0 for name, count in self._items()})
 
     def _items(self) -> list[tuple[str, float]]:
         return [(field.name, getattr(self, field.name)) for field in fields(self)]
 
-    def _paired(self, other: Budget, join: Callable[[float, float], float]) -> Budget:
-        return Budget(**{name: join(count, getattr(other, name)) for name, count in self._items()})
+    def _paired(self, other: Counts, join: Callable[[float, float], float]) -> Counts:
+        return Counts(**{name: join(count, getattr(other, name)) for name, count in self._items()})
 
     def __str__(self) -> str:
-        pairs = zip(_WORDS, self.counts(), strict=True)
-        parts = [_count(number, one, many) for (one, many), number in pairs if number]
-        return ", ".join(parts) or "no perturbation"
+        return ", ".join(self._parts()) or "no perturbation"
+
+    @property
+    def limits(self) -> str:
+        """The numbers as limits, in words: `up to 2 SIGKILLs and any number of ISR shrinks`."""
+        counted = self._paired(Counts(), lambda number, _: number if number < math.inf else 0)
+        endless = self._paired(counted, lambda number, finite: number - finite)
+        parts = [*counted._parts(), *endless._parts()]
+        listed = " and ".join((", ".join(parts[:-1]), parts[-1])) if len(parts) > 1 else parts[0]
+        return f"up to {listed}" if counted.total else listed
+
+    def _parts(self) -> list[str]:
+        pairs = zip(_WORDS, self.each(), strict=True)
+        return [_count(number, one, many) for (one, many), number in pairs if number]
 
 
 _WORDS = (
@@ -84,10 +103,10 @@ def _count(number: float, one: str, many: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Exposure:
+class WorstCase:
     """Everything that a schedule may do to a partition and to the producers that write to it.
 
-    budget: the perturbations of its brokers.
+    counts: the perturbations of its brokers, in any order and at any time.
     unclean: an unclean election may be requested; `unclean_set`: a setting may allow it.
     lowered: the lowest min.insync.replicas that is set, None if it is not changed.
     moves: how often replicas may move to other brokers, or their number changes.
@@ -104,7 +123,7 @@ class Exposure:
     eligible.leader.replicas.version.
     """
 
-    budget: Budget = Budget()
+    counts: Counts = Counts()
     unclean: bool = False
     unclean_set: bool = False
     lowered: int | None = None
@@ -122,27 +141,27 @@ class Exposure:
     versions: tuple[str, ...] = ()
     elr: tuple[bool, ...] = ()
 
-    def plus(self, other: Exposure) -> Exposure:
+    def plus(self, other: WorstCase) -> WorstCase:
         """Return the sum of both, in any order."""
         moves = self.moves + other.moves
-        return self._joined(other, self.budget.plus(other.budget), moves)
+        return self._joined(other, self.counts.plus(other.counts), moves)
 
-    def either(self, other: Exposure) -> Exposure:
+    def either(self, other: WorstCase) -> WorstCase:
         """Return the most that either of the two may do."""
         moves = max(self.moves, other.moves)
-        both = self._joined(other, self.budget.most(other.budget), moves)
+        both = self._joined(other, self.counts.most(other.counts), moves)
         return replace(both, emptied=False)
 
-    def times(self, number: float) -> Exposure:
+    def times(self, number: float) -> WorstCase:
         """Return the most that `number` of these may do; it is not certain that any happens."""
         moves = self.moves * number if self.moves else 0
-        return replace(self, budget=self.budget.times(number), moves=moves, emptied=False)
+        return replace(self, counts=self.counts.times(number), moves=moves, emptied=False)
 
-    def _joined(self, other: Exposure, budget: Budget, moves: float) -> Exposure:
+    def _joined(self, other: WorstCase, counts: Counts, moves: float) -> WorstCase:
         lowered = [one for one in (self.lowered, other.lowered) if one is not None]
         flags = ("unclean", "unclean_set", "renewed", "removed", "emptied", "altered")
-        return Exposure(
-            budget=budget,
+        return WorstCase(
+            counts=counts,
             moves=moves,
             lowered=min(lowered, default=None),
             anything=self.anything or other.anything,
@@ -155,4 +174,4 @@ class Exposure:
         )
 
 
-NOTHING = Exposure()
+NOTHING = WorstCase()

@@ -1,23 +1,23 @@
-"""The anomalies that any order of a schedule's effects may cause in one partition.
+"""Answers for the worst case of a schedule: what any order of its perturbations may do.
 
 An anomaly is `impossible` if a stored search or an argument of this module excludes it, and
-`certain` only if every order has it. The reason names the search and its budget, or the argument.
+`certain` only if every order has it. The reason names the search and its numbers, or the argument.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 
 from ackproof_model.adversary.successors import lost
-from ackproof_model.bounds.losing import Minima, Minimum, Question, minima
-from ackproof_model.bounds.story import replay
 from ackproof_model.configuration import Configuration, Profile, Truncation
-from ackproof_model.exposure import Budget, Exposure
+from ackproof_model.perturbations import Counts, WorstCase
 from ackproof_model.prediction.narrative import name
-from ackproof_model.prediction.predict import Likelihood, inconsistent
+from ackproof_model.prediction.predict import Likelihood, Prediction, inconsistent
 from ackproof_model.replication.state import members
+from ackproof_model.worst_case.minima import Minima, Minimum, Question, minima
+from ackproof_model.worst_case.story import replay
 
 _POSSIBLE, _IMPOSSIBLE = Likelihood.POSSIBLE, Likelihood.IMPOSSIBLE
 
@@ -30,8 +30,8 @@ _STALE_ELR = (
     "be elected with an empty log (PartitionChangeBuilder.maybePopulateTargetElr)"
 )
 MISSED = (
-    "a leader that hands over and leads again before it learns so takes for stored what a follower "
-    "has truncated in between (Partition.makeLeader), which the searched rules leave out"
+    "a leader that lost and regained leadership without noticing still counts an old log end of a "
+    "follower, which has truncated since (Partition.makeLeader); the stored searches leave that out"
 )
 _REWRITTEN = "a setting changes by which Kafka removes records (compaction, retention)"
 
@@ -40,119 +40,116 @@ Answer = tuple[Likelihood, str]
 AnswerWithTrace = tuple[Likelihood, str, tuple[str, ...]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bound:
-    """The answer for each anomaly.
+def predict(configuration: Configuration, worst: WorstCase, because: str) -> Prediction:
+    """Return the prediction for the worst case of a schedule under a configuration.
 
-    trace: a shortest trace to the loss of an acked record, one sentence for each step; empty if
-    none is known. bounds: the searched and the omitted part, in words.
+    because: why no exact search answers, as a clause.
     """
-
-    likelihood: Mapping[str, Likelihood]
-    reasons: Mapping[str, str]
-    trace: tuple[str, ...]
-    bounds: str
-
-
-def bound(configuration: Configuration, exposure: Exposure) -> Bound:
-    """Return the answers for any order of the effects in `exposure` under a configuration."""
-    likely, why, trace = next(_lost(configuration, exposure))
+    likely, why, trace = next(_lost(configuration, worst))
     answers = {"lost": (likely, why)}
-    answers |= {anomaly: resent(configuration, exposure, anomaly) for anomaly in _RESENDS}
-    answers |= dict(_of_logs(configuration, exposure))
-    answers["read-then-gone"] = _read_then_gone(configuration, exposure)
-    if exposure.anything:
-        nothing = (_POSSIBLE, f"{exposure.anything}, so nothing is excluded")
+    answers |= {anomaly: resent(configuration, worst, anomaly) for anomaly in _RESENDS}
+    answers |= dict(_of_logs(configuration, worst))
+    answers["read-then-gone"] = _read_then_gone(configuration, worst)
+    if worst.anything:
+        nothing = (_POSSIBLE, f"{worst.anything}, so nothing is excluded")
         answers = dict.fromkeys(answers, nothing)
     likelihood = {anomaly: answer[0] for anomaly, answer in answers.items()}
     answers["inconsistent"] = (
-        answers["lost"] if exposure.anything else inconsistent(configuration, likelihood)
+        answers["lost"] if worst.anything else inconsistent(configuration, likelihood)
     )
-    return Bound(
+    return Prediction(
         likelihood={anomaly: answer[0] for anomaly, answer in answers.items()},
-        reasons={anomaly: answer[1] for anomaly, answer in answers.items()},
         trace=trace,
-        bounds=_bounds(exposure),
+        diagram=None,
+        at_risk=(),
+        error_codes=(),
+        reasons={anomaly: answer[1] for anomaly, answer in answers.items()},
+        method=f"Worst case: {because}. {_validity(worst.counts)}",
+        states=0,
+        complete=True,
     )
 
 
-def _bounds(exposure: Exposure) -> str:
+def _validity(most: Counts) -> str:
+    """Return the sentences that say for which schedules an answer is valid."""
+    orders = (
+        f"any order of {most.limits}, on any replica" if most.total else "any order of the faults"
+    )
     return (
-        f"any order, at any time, of at most {exposure.budget}, on any replicas; conditions, "
-        "durations and targets of the schedule only limit these numbers; left out: how many "
-        "records, and timers, so that only a removed topic is certainly lost"
+        f"This answer holds for {orders}. Times and conditions are ignored, so it says `certain` "
+        "only for a deleted topic."
     )
 
 
-def _questions(configuration: Configuration, exposure: Exposure) -> Iterator[Question]:
+def _questions(configuration: Configuration, worst: WorstCase) -> Iterator[Question]:
     """Yield a question for each set of rules that may apply while the schedule lasts."""
     replicas = configuration.replication_factor
-    for version in (configuration.kafka_version, *exposure.versions):
+    for version in (configuration.kafka_version, *worst.versions):
         elr = configuration.profile.elr
-        for enabled in dict.fromkeys((elr, *exposure.elr)):
+        for enabled in dict.fromkeys((elr, *worst.elr)):
             yield Question(
                 kafka_version=version,
                 elr=enabled,
                 acks="all" if configuration.acks == "all" else "1",
                 replicas=replicas,
                 min_insync_replicas=min(
-                    configuration.min_insync_replicas, replicas, exposure.lowered or replicas
+                    configuration.min_insync_replicas, replicas, worst.lowered or replicas
                 ),
-                unclean=_unclean(configuration, exposure, version),
+                unclean=_unclean(configuration, worst, version),
             )
 
 
-def _unclean(configuration: Configuration, exposure: Exposure, version: str) -> bool:
+def _unclean(configuration: Configuration, worst: WorstCase, version: str) -> bool:
     """Whether an election may be unclean under the rules of `version`."""
-    setting = exposure.unclean_set or configuration.unclean_leader_election
-    return exposure.unclean or Profile.of(version).elects_uncleanly(setting)
+    setting = worst.unclean_set or configuration.unclean_leader_election
+    return worst.unclean or Profile.of(version).elects_uncleanly(setting)
 
 
-def _lost(configuration: Configuration, exposure: Exposure) -> Iterator[AnswerWithTrace]:
+def _lost(configuration: Configuration, worst: WorstCase) -> Iterator[AnswerWithTrace]:
     """Yield answers about acked records that are lost; the first applies."""
-    if exposure.emptied:
+    if worst.emptied:
         yield Likelihood.CERTAIN, "the topic is deleted after records were acked", ()
-    if exposure.removed:
+    if worst.removed:
         yield _POSSIBLE, "the topic may be deleted after records were acked", ()
-    if exposure.rewritten:
+    if worst.rewritten:
         yield _POSSIBLE, _REWRITTEN, ()
-    if configuration.acks == "0" and (exposure.unanswered or exposure.late):
+    if configuration.acks == "0" and (worst.unanswered or worst.late):
         why = "with acks=0 a send counts as acked, whether or not a broker received it"
         yield _POSSIBLE, why, ()
-    if (never := never_acked(configuration)) and exposure.lowered is None and not exposure.moves:
+    if (never := never_acked(configuration)) and worst.lowered is None and not worst.moves:
         yield _IMPOSSIBLE, never, ()
-    budget = _with_altered(exposure)
-    questions = tuple(_questions(configuration, exposure))
-    if exposure.moves and budget.total and not all(keeps_everything(q, budget) for q in questions):
+    counts = _with_altered(worst)
+    questions = tuple(_questions(configuration, worst))
+    if worst.moves and counts.total and not all(keeps_everything(q, counts) for q in questions):
         yield _POSSIBLE, "the searched rules leave out how replicas move", ()
-    if exposure.moves > 1 and any(question.elr for question in questions):
+    if worst.moves > 1 and any(question.elr for question in questions):
         yield _POSSIBLE, _STALE_ELR, ()
     answers = [
-        _lost_under(question, budget, constant=exposure.lowered is None) for question in questions
+        _lost_under(question, counts, constant=worst.lowered is None) for question in questions
     ]
     answer = max(answers, key=lambda one: list(Likelihood).index(one[0]))
-    if answer[0] is _IMPOSSIBLE and (late := _loses_by_delay(configuration, exposure)):
+    if answer[0] is _IMPOSSIBLE and (late := _loses_by_delay(configuration, worst)):
         yield _POSSIBLE, late, ()
-    replicas = math.inf if exposure.moves else configuration.replication_factor
-    if answer[0] is _IMPOSSIBLE and misses_an_epoch(replicas, budget):
+    replicas = math.inf if worst.moves else configuration.replication_factor
+    if answer[0] is _IMPOSSIBLE and misses_an_epoch(replicas, counts):
         yield _POSSIBLE, MISSED, ()
-    if answer[0] is _IMPOSSIBLE and exposure.renewed and any(map(_loses_by_directory, questions)):
+    if answer[0] is _IMPOSSIBLE and worst.renewed and any(map(_loses_by_directory, questions)):
         yield _POSSIBLE, _NEW_DIRECTORY, ()
     yield answer
 
 
-def _read_then_gone(configuration: Configuration, exposure: Exposure) -> Answer:
+def _read_then_gone(configuration: Configuration, worst: WorstCase) -> Answer:
     """Return whether a record may disappear after a consumer has read it.
 
     Consumers read records that every ISR member has; from 3.7 the ISR has at least
     min.insync.replicas members (KAFKA-15583). So the answer is that of acks=all.
     """
-    if exposure.removed:
+    if worst.removed:
         return _POSSIBLE, "the topic may be deleted after records were read"
     freeze = configuration.profile.hw_freeze
     minimum = configuration.min_insync_replicas if freeze else 1
     committed = replace(configuration, acks="all", min_insync_replicas=minimum)
-    likelihood, reason, _ = next(_lost(committed, exposure))
+    likelihood, reason, _ = next(_lost(committed, worst))
     return likelihood, f"of what was below the high watermark: {reason}"
 
 
@@ -165,18 +162,18 @@ def never_acked(configuration: Configuration) -> str:
     return ""
 
 
-def _with_altered(exposure: Exposure) -> Budget:
-    """Return the budget; with altered bytes, any end of a broker may truncate its log."""
-    budget = exposure.budget
-    if not exposure.altered:
-        return budget
-    losses = budget.power_losses + budget.kills + budget.clean_stops
-    return replace(budget, power_losses=losses, shrinks=math.inf)
+def _with_altered(worst: WorstCase) -> Counts:
+    """Return the numbers; with altered bytes, any end of a broker may truncate its log."""
+    counts = worst.counts
+    if not worst.altered:
+        return counts
+    losses = counts.power_losses + counts.kills + counts.clean_stops
+    return replace(counts, power_losses=losses, shrinks=math.inf)
 
 
-def _loses_by_delay(configuration: Configuration, exposure: Exposure) -> str:
+def _loses_by_delay(configuration: Configuration, worst: WorstCase) -> str:
     profile = configuration.profile
-    if exposure.late and profile.stale_fetch and configuration.replication_factor > 1:
+    if worst.late and profile.stale_fetch and configuration.replication_factor > 1:
         return (
             "a fetch response that is late may make a follower drop committed records (before "
             "3.9.1 and in 4.0.0: KAFKA-18991)"
@@ -184,13 +181,13 @@ def _loses_by_delay(configuration: Configuration, exposure: Exposure) -> str:
     return ""
 
 
-def misses_an_epoch(replicas: float, budget: Budget) -> bool:
+def misses_an_epoch(replicas: float, counts: Counts) -> bool:
     """Whether a leader may hand over, lead again without knowing so, and end or hand over.
 
     It then keeps the log end offset of a third replica, which may have truncated in between
     (`replica.learn`); a partition that moves may have one. The searched rules leave that out.
     """
-    return replicas > 2 and budget.leader_moves > 0 and replace(budget, shrinks=0).total > 2
+    return replicas > 2 and counts.leader_moves > 0 and counts.without_shrinks > 2
 
 
 def _loses_by_directory(question: Question) -> bool:
@@ -202,36 +199,36 @@ def _loses_by_directory(question: Question) -> bool:
     return question.elr and Profile.of(question.kafka_version).directory_drops_elr
 
 
-def _lost_under(question: Question, budget: Budget, *, constant: bool) -> AnswerWithTrace:
+def _lost_under(question: Question, counts: Counts, *, constant: bool) -> AnswerWithTrace:
     """`constant`: min.insync.replicas does not change; otherwise `question` has its least value."""
-    if not budget.total:
+    if not counts.total:
         return _IMPOSSIBLE, "no broker ends, is cut off or deposed, so no log is truncated", ()
     known = minima(question)
     searched = f"; every order of up to {known.searched} was searched" if known else ""
-    if known and (found := known.lost_by(budget)):
-        verb = "loses" if found.budget.total == 1 else "lose"
-        why = f"{found.budget} {verb} an acked record in {len(found.steps)} steps"
+    if known and (found := known.lost_by(counts)):
+        verb = "loses" if found.counts.total == 1 else "lose"
+        why = f"{found.counts} {verb} an acked record in {len(found.steps)} steps"
         return _POSSIBLE, _with_version(question, why), tuple(narrate(question, found))
-    if known and constant and known.excludes(budget):
-        why = f"no order of {budget} loses an acked record: all were searched"
+    if known and constant and known.excludes(counts):
+        why = f"no order of {counts} loses an acked record: all were searched"
         return _IMPOSSIBLE, f"{why} ({known.states} states)", ()
-    if why := keeps_everything(question, budget):
+    if why := keeps_everything(question, counts):
         return _IMPOSSIBLE, f"{why}{searched}", ()
     # With altered bytes any number of shrinks is counted (`_with_altered`).
-    if budget.shrinks < math.inf and not replace(budget, shrinks=0).total:
+    if counts.shrinks < math.inf and not counts.without_shrinks:
         return _IMPOSSIBLE, "lag alone deposes no leader, so no log is truncated", ()
-    return _POSSIBLE, _with_version(question, _not_searched(question, known, budget)), ()
+    return _POSSIBLE, _with_version(question, _not_searched(question, known, counts)), ()
 
 
-def _not_searched(question: Question, known: Minima | None, budget: Budget) -> str:
+def _not_searched(question: Question, known: Minima | None, counts: Counts) -> str:
     if known is None:
         return (
             f"{question.replicas} replicas under these rules were not searched, and their logs may "
             "lose records"
         )
-    few = budget.shrinks and budget.total <= known.searched
+    few = counts.shrinks and counts.total <= known.searched
     most = f"{known.searched} perturbations{' without ISR shrinks' if few else ''}"
-    return f"only orders of up to {most} were searched, and the schedule allows {budget}"
+    return f"only orders of up to {most} were searched, and the schedule allows {counts}"
 
 
 def _with_version(question: Question, reason: str) -> str:
@@ -239,7 +236,7 @@ def _with_version(question: Question, reason: str) -> str:
     return f"under the rules of {question.kafka_version}{elr}, {reason}"
 
 
-def keeps_everything(question: Question, budget: Budget) -> str:
+def keeps_everything(question: Question, counts: Counts) -> str:
     """Return why no number of such perturbations loses an acked record; '' without an argument.
 
     With acks=all every member of the maximal ISR has an acked record (KIP-497). Without unclean
@@ -254,7 +251,7 @@ def keeps_everything(question: Question, budget: Budget) -> str:
     if (
         question.acks != "all"
         or question.unclean
-        or budget.power_losses
+        or counts.power_losses
         or not _settled(Profile.of(question.kafka_version))
     ):
         return ""
@@ -273,17 +270,17 @@ def _settled(profile: Profile) -> bool:
 _RESENDS = ("duplicated", "reordered")
 
 
-def resent(configuration: Configuration, exposure: Exposure, anomaly: str) -> Answer:
+def resent(configuration: Configuration, worst: WorstCase, anomaly: str) -> Answer:
     """Return whether a producer's repeated requests cause `duplicated` or `reordered`."""
-    return next(_resent(configuration, exposure, anomaly))
+    return next(_resent(configuration, worst, anomaly))
 
 
-def _resent(configuration: Configuration, exposure: Exposure, anomaly: str) -> Iterator[Answer]:
+def _resent(configuration: Configuration, worst: WorstCase, anomaly: str) -> Iterator[Answer]:
     """Yield answers; the first applies."""
     order = anomaly == "reordered"
-    if exposure.removed:
+    if worst.removed:
         yield _POSSIBLE, "the brokers forget what producers wrote to a deleted topic"
-    if configuration.idempotence and _loses_producer_state(configuration, exposure):
+    if configuration.idempotence and _loses_producer_state(configuration, worst):
         yield (
             _POSSIBLE,
             "a log may lose records, and with them what it knows of the producer, which then "
@@ -295,11 +292,11 @@ def _resent(configuration: Configuration, exposure: Exposure, anomaly: str) -> I
             "idempotence: a leader refuses what it has, and what comes out of order (left out: a "
             "producer that begins a new epoch after a timeout)",
         )
-    if exposure.repeated:
+    if worst.repeated:
         yield _POSSIBLE, "a request arrives twice, and idempotence is off"
-    if not (exposure.unanswered or exposure.late):
+    if not (worst.unanswered or worst.late):
         yield _IMPOSSIBLE, "every request is answered, so none is sent again"
-    if order and exposure.late:
+    if order and worst.late:
         yield _POSSIBLE, "a request may arrive after one that was sent later"
     if configuration.acks == "0" or configuration.retries == 0:
         yield _IMPOSSIBLE, "the producer sends nothing again"
@@ -308,28 +305,28 @@ def _resent(configuration: Configuration, exposure: Exposure, anomaly: str) -> I
     yield _POSSIBLE, "requests may stay unanswered and are sent again, without idempotence"
 
 
-def _loses_producer_state(configuration: Configuration, exposure: Exposure) -> bool:
-    versions = (configuration.kafka_version, *exposure.versions)
-    unclean = any(_unclean(configuration, exposure, version) for version in versions)
-    ended = exposure.budget.total > 0 or exposure.unclean or exposure.unclean_set
-    return bool((unclean and ended) or exposure.altered or exposure.budget.power_losses)
+def _loses_producer_state(configuration: Configuration, worst: WorstCase) -> bool:
+    versions = (configuration.kafka_version, *worst.versions)
+    unclean = any(_unclean(configuration, worst, version) for version in versions)
+    ended = worst.counts.total > 0 or worst.unclean or worst.unclean_set
+    return bool((unclean and ended) or worst.altered or worst.counts.power_losses)
 
 
-def _of_logs(configuration: Configuration, exposure: Exposure) -> Iterator[tuple[str, Answer]]:
+def _of_logs(configuration: Configuration, worst: WorstCase) -> Iterator[tuple[str, Answer]]:
     """Yield the answers that do not depend on the order of perturbations."""
-    if exposure.denied:
+    if worst.denied:
         yield "phantom", (_POSSIBLE, "a send that was written may be reported as refused")
     else:
         yield (
             "phantom",
             (_IMPOSSIBLE, "no effect of the schedule writes a record that was not sent"),
         )
-    if exposure.altered:
+    if worst.altered:
         yield "corrupt", (_POSSIBLE, "stored bytes are altered")
     else:
         yield "corrupt", (_IMPOSSIBLE, "no effect of the schedule alters stored bytes")
-    yield "diverged", _diverged(configuration, exposure)
-    if exposure.rewritten:
+    yield "diverged", _diverged(configuration, worst)
+    if worst.rewritten:
         yield "gap", (_POSSIBLE, _REWRITTEN)
     else:
         yield (
@@ -338,13 +335,13 @@ def _of_logs(configuration: Configuration, exposure: Exposure) -> Iterator[tuple
         )
 
 
-def _diverged(configuration: Configuration, exposure: Exposure) -> Answer:
+def _diverged(configuration: Configuration, worst: WorstCase) -> Answer:
     if configuration.replication_factor == 1:
         return _IMPOSSIBLE, "there is one replica"
-    if exposure.altered or exposure.rewritten:
+    if worst.altered or worst.rewritten:
         return _POSSIBLE, "a replica's stored bytes may change without the others'"
-    versions = (configuration.kafka_version, *exposure.versions)
-    if exposure.budget.total and not all(_settled(Profile.of(version)) for version in versions):
+    versions = (configuration.kafka_version, *worst.versions)
+    if worst.counts.total and not all(_settled(Profile.of(version)) for version in versions):
         return _POSSIBLE, (
             "before 2.1 followers do not truncate all that a new leader lacks (KIP-279, KIP-320)"
         )

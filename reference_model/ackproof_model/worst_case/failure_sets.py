@@ -1,7 +1,7 @@
 """The smallest sets of failures that lose an acked record, and the largest that lose none.
 
 Failures are an operator's events; each becomes perturbations of the adversary in any order and at
-any time (`budget`). A set loses if a stored search found a loss within its budget. It loses nothing
+any time (`perturbations`). A set of failures loses if it allows a stored minimum. It loses nothing
 if searches or an argument exclude every loss. Otherwise it is undecided: also if a leader may miss
 an epoch, which the searches leave out (docs/reports-to-kafka/missed-leader-epoch.md).
 """
@@ -9,15 +9,15 @@ an epoch, which the searches leave out (docs/reports-to-kafka/missed-leader-epoc
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import combinations_with_replacement
 
-from ackproof_model.bounds.answer import keeps_everything, misses_an_epoch
-from ackproof_model.bounds.losing import Minima, Minimum, Question, minima
 from ackproof_model.configuration import Profile
-from ackproof_model.exposure import Budget
+from ackproof_model.perturbations import Counts
+from ackproof_model.worst_case.answer import keeps_everything, misses_an_epoch
+from ackproof_model.worst_case.minima import Minimum, Question, minima
 
 #: An operator's failures, sorted, each as often as it happens.
 Failures = tuple[str, ...]
@@ -95,69 +95,6 @@ class FailureSets:
         )
 
 
-class _Sets:
-    """Sets of failures, the small ones first, with their budgets. Choices of them are bits.
-
-    larger: for each set those that contain it, itself included.
-    """
-
-    def __init__(self, sets: Sequence[Failures], budgets: Sequence[Budget]) -> None:
-        self.sets, self._budgets = sets, budgets
-        self._chosen: dict[object, int] = {}
-        numbers = {failures: at for at, failures in enumerate(sets)}
-        self.larger = [0] * len(sets)
-        for failures, at in numbers.items():
-            for part in _parts(failures) & numbers.keys():
-                self.larger[numbers[part]] |= 1 << at
-        self.every = (1 << len(sets)) - 1
-        self.losing_power = _bits(budget.power_losses > 0 for budget in budgets)
-
-    def having(self, *events: str) -> int:
-        """Return the sets with any of these events."""
-        return self._choice(events, lambda at: not set(events).isdisjoint(self.sets[at]))
-
-    def of_several(self) -> int:
-        return self._choice("several", lambda at: len(self.sets[at]) > 1)
-
-    def ending(self, most: int, in_rack: int) -> int:
-        """Return the sets after which more brokers have ended."""
-        return self._choice((most, in_rack), lambda at: _ends(self.sets[at], in_rack) > most)
-
-    def allowing(self, least: Budget) -> int:
-        """Return the sets whose budgets allow another one."""
-        return self._choice(least, lambda at: least.within(self._budgets[at]))
-
-    def searched(self, known: Minima) -> int:
-        """Return the sets whose budgets were searched."""
-        most = known.searched
-        found = self._choice(("searched", most), lambda at: self._is_small(at, most))
-        for safe in known.safe:
-            found |= self._inside(safe)
-        return found
-
-    def _is_small(self, at: int, most: int) -> bool:
-        return not self._budgets[at].shrinks and self._budgets[at].total <= most
-
-    def missing_an_epoch(self, replicas: int) -> int:
-        return self._choice(replicas, lambda at: misses_an_epoch(replicas, self._budgets[at]))
-
-    def _inside(self, most: Budget) -> int:
-        return self._choice((most,), lambda at: self._budgets[at].within(most))
-
-    def _choice(self, name: object, chosen: Callable[[int], bool]) -> int:
-        if name not in self._chosen:
-            self._chosen[name] = _bits(map(chosen, range(len(self.sets))))
-        return self._chosen[name]
-
-
-def _bits(chosen: Iterable[bool]) -> int:
-    return sum(1 << at for at, one in enumerate(chosen) if one)
-
-
-def _members(bits: int) -> Iterator[int]:
-    return (at for at in range(bits.bit_length()) if bits >> at & 1)
-
-
 def _ends(failures: Failures, in_rack: int) -> int:
     return sum(one in _ENDS for one in failures) + failures.count(RACK) * in_rack
 
@@ -166,44 +103,44 @@ def _ends(failures: Failures, in_rack: int) -> int:
 def failure_sets(exposed: Exposed) -> FailureSets:
     """Return the answer for all sets of up to three failures, and for the loss of all logs."""
     logs = {one.failures: one for one in _all_logs(exposed)}
-    some = _with_budgets(
+    known = minima(exposed.question)
+    losing: dict[Failures, Loss] = {}
+    undecided: dict[Failures, None] = {}
+    safe: dict[Failures, None] = {}
+    for failures, counts in _counted(
         tuple(dict.fromkeys((*_sets_of(exposed), *logs))),
         lag=exposed.question.lag,
         in_rack=in_a_rack(exposed),
         flushed=exposed.flushed,
-    )
-    known = minima(exposed.question)
-    ways = [(one, some.allowing(one.budget)) for one in (known.losing if known else ())]
-    found = 0
-    for _, sets in ways:
-        found |= sets
-    losing: list[Loss] = []
-    covered = 0
-    for at, failures in enumerate(some.sets):
-        if covered >> at & 1:
+    ):
+        parts = _parts(failures)
+        if not parts.isdisjoint(losing):
             continue
-        way = next((one for one, sets in ways if sets >> at & 1), None) if found >> at & 1 else None
-        loss = _loss(exposed, failures, way) or logs.get(failures) or _alone(exposed, failures)
+        found = known.lost_by(counts) if known else None
+        loss = _loss(exposed, failures, found) or logs.get(failures) or _alone(exposed, failures)
+        searched = found is None and known is not None and known.covers(counts)
         if loss:
-            losing.append(loss)
-            covered |= some.larger[at]
-    searched = some.searched(known) & ~found if known else 0
-    safe = _excluded(exposed, some, searched) & ~covered
-    undecided: list[Failures] = []
-    for at in _members(some.every & ~covered & ~safe):
-        if not covered >> at & 1:
-            undecided.append(some.sets[at])
-            covered |= some.larger[at]
+            losing[failures] = loss
+        elif _excluded(exposed, failures, counts, searched=searched):
+            safe[failures] = None
+        elif parts.isdisjoint(undecided):
+            undecided[failures] = None
+    smaller = {part for failures in safe for part in _parts(failures) if part != failures}
     return FailureSets(
-        losing=tuple(losing),
-        survived=tuple(some.sets[at] for at in _members(safe) if some.larger[at] & safe == 1 << at),
+        losing=tuple(losing.values()),
+        survived=tuple(one for one in safe if one not in smaller),
         undecided=tuple(undecided),
     )
 
 
 @cache
-def _with_budgets(sets: tuple[Failures, ...], *, lag: float, in_rack: int, flushed: bool) -> _Sets:
-    return _Sets(sets, [_budget(one, lag=lag, in_rack=in_rack, flushed=flushed) for one in sets])
+def _counted(
+    sets: tuple[Failures, ...], *, lag: float, in_rack: int, flushed: bool
+) -> tuple[tuple[Failures, Counts], ...]:
+    """Return the sets, the small ones first, with their perturbations."""
+    return tuple(
+        (one, _perturbations(one, lag=lag, in_rack=in_rack, flushed=flushed)) for one in sets
+    )
 
 
 @cache
@@ -235,17 +172,17 @@ def _parts(failures: Failures) -> frozenset[Failures]:
     return frozenset([failures]).union(*map(_parts, smaller))
 
 
-def budget(exposed: Exposed, failures: Iterable[str]) -> Budget:
+def perturbations(exposed: Exposed, failures: Iterable[str]) -> Counts:
     """Return the perturbations of these failures; controllers that are gone add none."""
     lag, in_rack = exposed.question.lag, in_a_rack(exposed)
-    return _budget(tuple(failures), lag=lag, in_rack=in_rack, flushed=exposed.flushed)
+    return _perturbations(tuple(failures), lag=lag, in_rack=in_rack, flushed=exposed.flushed)
 
 
 @cache
-def _budget(failures: Failures, *, lag: float, in_rack: int, flushed: bool) -> Budget:
+def _perturbations(failures: Failures, *, lag: float, in_rack: int, flushed: bool) -> Counts:
     power = failures.count(POWER_LOSS) + failures.count(RACK) * in_rack
     kept = power if flushed else 0
-    return Budget(
+    return Counts(
         kills=failures.count(CRASH) + kept,
         power_losses=power - kept + failures.count(DISK_REPLACED),
         clean_stops=failures.count(CLEAN_RESTART),
@@ -280,24 +217,34 @@ def _alone(exposed: Exposed, failures: Failures) -> Loss | None:
     return None
 
 
-def _excluded(exposed: Exposed, some: _Sets, searched: int) -> int:
-    """Return the sets of which searches or an argument exclude that they lose a record.
+def _excluded(exposed: Exposed, failures: Failures, counts: Counts, *, searched: bool) -> bool:
+    """Whether searches or an argument exclude that the failures lose a record.
 
-    searched: those whose budgets were searched without a loss.
+    searched: their numbers were searched without a loss.
     """
     question = exposed.question
+    if misses_an_epoch(question.replicas, counts):
+        return False
     # The argument covers any number of other perturbations.
-    argued = some.every & ~some.losing_power if keeps_everything(question, Budget()) else 0
-    without_quorum = some.having(CONTROLLERS)
-    if exposed.combined:
-        without_quorum |= some.ending((exposed.combined - 1) // 2, in_a_rack(exposed))
-    forgotten = some.having(DISK_REPLACED) & some.of_several() if _forgets(question) else 0
+    argued = not counts.power_losses and _keeps_without_power_loss(exposed)
+    if CONTROLLERS in failures or _ends_majority(exposed, failures):
+        # Restarted controllers have no sessions: a broker may lead again without being fenced.
+        return argued
+    if DISK_REPLACED in failures and len(failures) > 1 and _forgets(question):
+        return False
     # Lag alone deposes no leader, and truncates no log.
-    harmless = some.every & ~some.having(*(one for one in EVENTS if one != LAG))
-    # Restarted controllers have no sessions: a broker may lead again without being fenced.
-    with_quorum = some.every & ~without_quorum & ~forgotten
-    excluded = without_quorum & argued | with_quorum & (harmless | searched | argued)
-    return excluded & ~some.missing_an_epoch(question.replicas)
+    return searched or argued or {LAG}.issuperset(failures)
+
+
+@cache
+def _keeps_without_power_loss(exposed: Exposed) -> bool:
+    return bool(keeps_everything(exposed.question, Counts()))
+
+
+def _ends_majority(exposed: Exposed, failures: Failures) -> bool:
+    """Whether the failures may end a majority of controllers that are brokers, too."""
+    minority = (exposed.combined - 1) // 2
+    return exposed.combined > 0 and _ends(failures, in_a_rack(exposed)) > minority
 
 
 def _forgets(question: Question) -> bool:
@@ -318,13 +265,13 @@ def _among_three(exposed: Exposed, failures: Failures) -> Loss | None:
         return None
     three = replace(exposed, question=replace(question, replicas=_SEARCHED))
     known = minima(three.question)
-    found = known.lost_by(budget(three, failures)) if known else None
+    found = known.lost_by(perturbations(three, failures)) if known else None
     return Loss(failures=failures, found=found) if found else None
 
 
 def _realistic(failures: Failures, found: Minimum) -> bool:
     """Whether the brokers of a rack lose power at once in the found way, if it needs several."""
-    if RACK not in failures or found.budget.power_losses <= failures.count(POWER_LOSS) + 1:
+    if RACK not in failures or found.counts.power_losses <= failures.count(POWER_LOSS) + 1:
         return True
     lost = [step.split()[2] for step in found.steps if step.startswith("lose power")]
     return len(set(lost)) == len(lost)

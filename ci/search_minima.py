@@ -1,6 +1,6 @@
 """Searches the smallest losing budgets of every set of rules, and stores them in `losing.json`.
 
-`ci/bounds` calls it. An audit asks about up to three failures, of which one is that followers lag:
+`ci/minima` calls it. An audit asks about up to three failures, of which one is that followers lag:
 then the budgets have any number of shrinks.
 Results of the same source are kept, and extended to more failures. Ends with 1 if a stored result
 is refuted.
@@ -23,16 +23,16 @@ from typing import Any
 from ackproof_model.adversary import Budgets, search
 from ackproof_model.adversary.state import State, initial
 from ackproof_model.adversary.successors import lost, successors
-from ackproof_model.bounds.answer import keeps_everything
-from ackproof_model.bounds.losing import ANY, FILE, Minima, Minimum, Question, stored
 from ackproof_model.configuration import Acks
-from ackproof_model.exposure import Budget
+from ackproof_model.perturbations import Counts
 from ackproof_model.replication.state import Label
 from ackproof_model.source_digest import digest
+from ackproof_model.worst_case.answer import keeps_everything
+from ackproof_model.worst_case.minima import ANY, FILE, Minima, Minimum, Question, stored
 
 #: What the adversary's results depend on.
 _RULES = ("configuration.py", "kafka/*.py", "adversary/*.py", "replication/*.py")
-_KINDS = tuple(field.name for field in fields(Budget))
+_KINDS = tuple(field.name for field in fields(Counts))
 _LAG = "shrinks"
 _FAILURES = tuple(kind for kind in _KINDS if kind != _LAG)
 
@@ -65,13 +65,13 @@ def questions(sizes: Iterable[tuple[int, int]] = _SIZES) -> Iterator[Question]:
     yield from found.values()
 
 
-def budgets(failures: int, question: Question) -> Iterator[Budget]:
+def budgets(failures: int, question: Question) -> Iterator[Counts]:
     """Yield every budget of so many failures, of which some are lag."""
     lags = 0 if question.replicas == 1 else 1 if question.endless_lag else failures - 1
     for lag in range(lags + 1):
         for chosen in combinations_with_replacement(_FAILURES, failures - lag):
             counts = {kind: chosen.count(kind) for kind in _FAILURES}
-            yield Budget(**counts, shrinks=question.lag * lag if lag else 0)
+            yield Counts(**counts, shrinks=question.lag * lag if lag else 0)
 
 
 def search_minima(
@@ -128,7 +128,7 @@ class _Found:
         self.losing = list(known.losing) if known else []
         self.safe = list(known.safe) if known else []
         self.states = known.states if known else 0
-        self.unknown: set[Budget] = set()
+        self.unknown: set[Counts] = set()
 
     def search_all(self, number: int) -> None:
         """Search the budgets of so many failures: losses of other rules first, then together.
@@ -136,7 +136,7 @@ class _Found:
         Without any, each is searched briefly before.
         """
         asked = self._open(number) if self.alike else ()
-        self.replay(one for one in self.alike if any(map(one.budget.within, asked)))
+        self.replay(one for one in self.alike if any(map(one.counts.within, asked)))
         few = 0 if self.alike else min(_FEW_STATES, self._max_states)
         for one in self._open(number) if few else ():
             if one in self._open(number):
@@ -152,20 +152,20 @@ class _Found:
     def replay(self, others: Iterable[Minimum]) -> None:
         """Add the losses under other rules that are losses under these, too."""
         for minimum in others:
-            if not any(one.budget.within(minimum.budget) for one in self.losing):
+            if not any(one.counts.within(minimum.counts) for one in self.losing):
                 self.losing += _replayed(self._question, minimum)
 
-    def _open(self, number: int) -> list[Budget]:
+    def _open(self, number: int) -> list[Counts]:
         """Return the budgets of so many failures of which nothing is known."""
         return [
             one
             for one in budgets(number, self._question)
-            if not any(minimum.budget.within(one) for minimum in self.losing)
+            if not any(minimum.counts.within(one) for minimum in self.losing)
             and not any(map(one.within, self.safe))
             and not keeps_everything(self._question, one)
         ]
 
-    def _search(self, limits: Budget, total: int, max_states: int) -> bool:
+    def _search(self, limits: Counts, total: int, max_states: int) -> bool:
         """Search budgets within limits, of `total` perturbations; whether that has an answer."""
         counts = {kind: int(n) for kind, n in asdict(limits).items() if n < math.inf}
         lagging = limits.shrinks == math.inf
@@ -185,7 +185,7 @@ class _Found:
 
 def _replayed(question: Question, minimum: Minimum) -> Iterator[Minimum]:
     """Yield a loss under other rules if these rules have it, too; they decide when acks come."""
-    counts: dict[str, Any] = {kind: int(count) for kind, count in asdict(minimum.budget).items()}
+    counts: dict[str, Any] = {kind: int(count) for kind, count in asdict(minimum.counts).items()}
     model = question.model(budgets=Budgets(**counts))
     ways: dict[State, list[Label]] = {initial(model): []}
     for wanted in minimum.steps:
@@ -206,12 +206,12 @@ def _replayed(question: Question, minimum: Minimum) -> Iterator[Minimum]:
         yield _minimum(losing)
 
 
-def _failures(budget: Budget) -> int:
+def _failures(counts: Counts) -> int:
     """Return the perturbations that are counted: shrinks of any number are not."""
-    return int(sum(count for count in budget.counts() if count < math.inf))
+    return int(sum(count for count in counts.each() if count < math.inf))
 
 
-def _joint(asked: Iterable[Budget], losing: Iterable[Minimum], number: int) -> Budget | None:
+def _joint(asked: Iterable[Counts], losing: Iterable[Minimum], number: int) -> Counts | None:
     """Return limits for one search of many budgets without lag, none of which is known to lose."""
     plain = [one for one in asked if not one.shrinks]
     if not plain:
@@ -220,13 +220,13 @@ def _joint(asked: Iterable[Budget], losing: Iterable[Minimum], number: int) -> B
     for one in plain[1:]:
         wider = joint.most(one)
         allows = any(
-            minimum.budget.within(wider) and minimum.budget.total <= number for minimum in losing
+            minimum.counts.within(wider) and minimum.counts.total <= number for minimum in losing
         )
         joint = joint if allows else wider
     return joint
 
 
-def _largest(found: Iterable[Budget]) -> Iterator[Budget]:
+def _largest(found: Iterable[Counts]) -> Iterator[Counts]:
     every = list(dict.fromkeys(found))
     for one in every:
         if not any(one.within(other) for other in every if other != one):
@@ -247,7 +247,7 @@ _LABELS = {
 def _minimum(trace: list[Label]) -> Minimum:
     kinds = [_LABELS[str(label[0])] for label in trace if label[0] in _LABELS]
     return Minimum(
-        budget=Budget(**{kind: kinds.count(kind) for kind in set(kinds)}),
+        counts=Counts(**{kind: kinds.count(kind) for kind in set(kinds)}),
         steps=tuple(map(_text, trace)),
     )
 
@@ -268,7 +268,7 @@ def write(results: dict[str, Minima], *, to: Path = FILE) -> None:
         "results": {
             key: {
                 "losing": [
-                    {"budget": _counts(one.budget), "steps": one.steps} for one in result.losing
+                    {"budget": _counts(one.counts), "steps": one.steps} for one in result.losing
                 ],
                 "searched": result.searched,
                 "states": result.states,
@@ -289,12 +289,12 @@ def _alike(question: Question, results: dict[str, Minima]) -> list[Minimum]:
         if sizes in f"{key} " and key.startswith(f"acks={question.acks} ")
         for minimum in result.losing
     }
-    return sorted(found.values(), key=lambda one: (one.budget.total, len(one.steps)))
+    return sorted(found.values(), key=lambda one: (one.counts.total, len(one.steps)))
 
 
-def _counts(budget: Budget) -> dict[str, int]:
-    counts = asdict(budget)
-    return {kind: ANY if n == math.inf else int(n) for kind, n in counts.items() if n}
+def _counts(counts: Counts) -> dict[str, int]:
+    kinds = asdict(counts).items()
+    return {kind: ANY if n == math.inf else int(n) for kind, n in kinds if n}
 
 
 def main() -> int:
@@ -319,13 +319,13 @@ def main() -> int:
             key, result = searches[done], done.result()
             results[key] = result
             write(results, to=given.to)
-            losing = "; ".join(str(one.budget) for one in result.losing) or "nothing"
+            losing = "; ".join(str(one.counts) for one in result.losing) or "nothing"
             _say(f"{key}: up to {result.searched}: {losing} ({result.states} states)")
     refuted = [
         key
         for key, result in results.items()
         for one in result.losing
-        if key in before and before[key].excludes(one.budget)
+        if key in before and before[key].excludes(one.counts)
     ]
     for key in refuted:
         _say(f"refuted: {key}")

@@ -6,20 +6,20 @@ from typing import Any
 
 import pytest
 
-from ackproof.prediction.bounds import exposure
 from ackproof.prediction.predict import partition_of, predict
-from ackproof_model.exposure import NOTHING, Budget, Exposure
+from ackproof.prediction.worst_case import total
+from ackproof_model.perturbations import NOTHING, Counts, WorstCase
 from unit.harness.prediction.scenarios import ACKS, scenario
 
 RESTART = {"fault": "restart", "target": 2}
 LEADER = {"target": "leader of orders-0"}
 
 
-def suffered(*steps: dict[str, Any], partition: int = 0, **changes: Any) -> Exposure:
+def suffered(*steps: dict[str, Any], partition: int = 0, **changes: Any) -> WorstCase:
     asked = scenario(*steps, **changes)
     here = partition_of(asked, "orders", partition)
     timers = replace(here.configuration, replica_lag_time_max_s=30.0, session_timeout_s=9.0)
-    return exposure(asked, replace(here, configuration=timers))
+    return total(asked, replace(here, configuration=timers))
 
 
 def kill(**fields: Any) -> dict[str, Any]:
@@ -27,61 +27,61 @@ def kill(**fields: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("steps", "budget"),
+    ("steps", "counts"),
     [
-        ([], Budget()),
-        ([{"fault": "none"}], Budget()),
-        ([kill(), kill()], Budget(kills=2)),
-        ([kill(target="all")], Budget(kills=3)),
-        ([kill(target="followers of orders-0")], Budget(kills=2)),
-        ([kill(target="any 2 brokers")], Budget(kills=2)),
-        ([{"fault": "crash_loop", **LEADER, "times": 4}], Budget(kills=4)),
-        ([{"fault": "restart", "target": [1, 2]}], Budget(clean_stops=2)),
-        ([{"fault": "power_loss", **LEADER}], Budget(power_losses=1)),
-        ([{"fault": "power_loss", **LEADER, "partitions": "orders-1"}], Budget(kills=1)),
-        ([{"fault": "kill_cluster"}], Budget(kills=3, fencings=math.inf)),
-        ([{"fault": "pause", **LEADER, "heal_after": "1s"}], Budget()),
-        ([{"fault": "pause", **LEADER, "heal_after": "9s"}], Budget(fencings=1)),
-        ([{"fault": "pause", **LEADER}], Budget(fencings=1, shrinks=2)),
-        ([{"fault": "isolate_replication", **LEADER, "heal_after": "2s"}], Budget()),
-        ([{"fault": "isolate_replication", **LEADER}], Budget(shrinks=math.inf)),
-        ([{"fault": "partition", **LEADER, "peers": "controllers"}], Budget(fencings=1)),
-        ([{"fault": "flip_byte", **LEADER}], Budget()),
-        ([{"fault": "preferred_election", "topic": "orders"}], Budget(leader_moves=1)),
+        ([], Counts()),
+        ([{"fault": "none"}], Counts()),
+        ([kill(), kill()], Counts(kills=2)),
+        ([kill(target="all")], Counts(kills=3)),
+        ([kill(target="followers of orders-0")], Counts(kills=2)),
+        ([kill(target="any 2 brokers")], Counts(kills=2)),
+        ([{"fault": "crash_loop", **LEADER, "times": 4}], Counts(kills=4)),
+        ([{"fault": "restart", "target": [1, 2]}], Counts(clean_stops=2)),
+        ([{"fault": "power_loss", **LEADER}], Counts(power_losses=1)),
+        ([{"fault": "power_loss", **LEADER, "partitions": "orders-1"}], Counts(kills=1)),
+        ([{"fault": "kill_cluster"}], Counts(kills=3, fencings=math.inf)),
+        ([{"fault": "pause", **LEADER, "heal_after": "1s"}], Counts()),
+        ([{"fault": "pause", **LEADER, "heal_after": "9s"}], Counts(fencings=1)),
+        ([{"fault": "pause", **LEADER}], Counts(fencings=1, shrinks=2)),
+        ([{"fault": "isolate_replication", **LEADER, "heal_after": "2s"}], Counts()),
+        ([{"fault": "isolate_replication", **LEADER}], Counts(shrinks=math.inf)),
+        ([{"fault": "partition", **LEADER, "peers": "controllers"}], Counts(fencings=1)),
+        ([{"fault": "flip_byte", **LEADER}], Counts()),
+        ([{"fault": "preferred_election", "topic": "orders"}], Counts(leader_moves=1)),
         (
             [{"fault": "reassign", "topic": "orders", "to": [4, 5, 6]}],
-            Budget(leader_moves=1, shrinks=1),
+            Counts(leader_moves=1, shrinks=1),
         ),
-        ([{"fault": "add_partitions", "topic": "orders", "partitions": 9}], Budget()),
-        ([{"sequence": [kill()], "repeat": 3}], Budget(kills=3)),
-        ([{"sequence": [kill()], "every": "10s", "for": "25s"}], Budget(kills=3)),
-        ([{"parallel": [kill(), RESTART]}], Budget(kills=1, clean_stops=1)),
-        ([{"one_of": [kill(), RESTART]}], Budget(kills=1, clean_stops=1)),
-        ([{"random": [kill()], "for": "10s"}], Budget(kills=5)),
+        ([{"fault": "add_partitions", "topic": "orders", "partitions": 9}], Counts()),
+        ([{"sequence": [kill()], "repeat": 3}], Counts(kills=3)),
+        ([{"sequence": [kill()], "every": "10s", "for": "25s"}], Counts(kills=3)),
+        ([{"parallel": [kill(), RESTART]}], Counts(kills=1, clean_stops=1)),
+        ([{"one_of": [kill(), RESTART]}], Counts(kills=1, clean_stops=1)),
+        ([{"random": [kill()], "for": "10s"}], Counts(kills=5)),
     ],
 )  # fmt: skip
-def test_the_budget_is_the_most_that_the_schedule_can_do(
-    steps: list[dict[str, Any]], budget: Budget
+def test_the_counts_are_the_most_that_the_schedule_can_do(
+    steps: list[dict[str, Any]], counts: Counts
 ) -> None:
-    assert suffered(*steps).budget == budget
+    assert suffered(*steps).counts == counts
 
 
 def test_power_loss_with_fsync_before_each_ack_is_a_kill() -> None:
     topics = {"orders": {"partitions": 2, "settings": {"flush.messages": 1}}}
     found = suffered({"fault": "power_loss", **LEADER}, topics=topics)
-    assert found.budget == Budget(kills=1)
+    assert found.counts == Counts(kills=1)
 
 
 def test_an_endless_loop_may_turn_any_number_of_times() -> None:
     loop = {"sequence": [kill()], "until": "leader of orders-0 changed"}
-    assert suffered(loop).budget == Budget(kills=math.inf)
+    assert suffered(loop).counts == Counts(kills=math.inf)
 
 
 def test_a_broker_without_a_replica_of_the_partition_is_not_counted() -> None:
     topics = {"orders": {"assignment": [[1, 2], [2, 3], [3, 1]]}}
     for partition, hit in ((0, 1), (1, 0), (2, 1)):
         found = suffered(kill(target=1), partition=partition, topics=topics)
-        assert found.budget == Budget(kills=hit)
+        assert found.counts == Counts(kills=hit)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_a_broker_without_a_replica_of_the_partition_is_not_counted() -> None:
         ({"fault": "reassign", "to": [1, 2, 3], "partition": 1}, {"moves": 0}),
     ],
 )  # fmt: skip
-def test_operations_change_the_exposure(step: dict[str, Any], says: dict[str, Any]) -> None:
+def test_operations_change_the_worst_case(step: dict[str, Any], says: dict[str, Any]) -> None:
     found = suffered({"topic": "orders", **step})
     for field, value in says.items():
         assert getattr(found, field) == value
@@ -119,7 +119,7 @@ def test_replicas_in_another_order_do_not_move(to: list[int], moves: int) -> Non
     reassign = {"fault": "reassign", "topic": "orders", "to": to}
     found = suffered(reassign, partition=1, topics={"orders": {"assignment": [[1, 2], [1, 3]]}})
     assert found.moves == moves
-    assert found.budget == Budget(leader_moves=moves, shrinks=moves)
+    assert found.counts == Counts(leader_moves=moves, shrinks=moves)
 
 
 @pytest.mark.parametrize("moved_first", [True, False])
@@ -129,8 +129,8 @@ def test_replicas_that_move_may_be_on_every_broker_that_a_fault_hits(moved_first
     lost = {"fault": "power_loss", "target": [4, 5]}
     steps = [reassign, lost] if moved_first else [lost, reassign]
     topics = {"orders": {"assignment": [[1, 2, 3]]}}
-    assert suffered(*steps, topics=topics).budget.power_losses == 2
-    assert suffered(lost, back, topics=topics).budget == Budget()
+    assert suffered(*steps, topics=topics).counts.power_losses == 2
+    assert suffered(lost, back, topics=topics).counts == Counts()
     assert suffered(reassign, back, topics=topics).moves == 2
 
 
@@ -152,15 +152,15 @@ def cut(heal_after: str, **fields: Any) -> dict[str, Any]:
 def test_faults_that_overlap_or_follow_may_last_long_enough_together(
     steps: list[dict[str, Any]], shrinks: bool
 ) -> None:
-    assert bool(suffered(*steps).budget.shrinks) is shrinks
+    assert bool(suffered(*steps).counts.shrinks) is shrinks
 
 
 def test_a_partition_that_is_added_may_be_on_any_broker() -> None:
     topics = {"orders": {"assignment": [[1, 2]]}}
     added = {"fault": "add_partitions", "topic": "orders", "partitions": 2}
     steps = (added, kill(target=3))
-    assert suffered(*steps, topics=topics).budget == Budget()
-    assert suffered(*steps, partition=1, topics=topics).budget == Budget(kills=1)
+    assert suffered(*steps, topics=topics).counts == Counts()
+    assert suffered(*steps, partition=1, topics=topics).counts == Counts(kills=1)
 
 
 def test_a_deletion_that_is_drawn_or_may_never_begin_is_not_certain() -> None:
@@ -214,7 +214,7 @@ def test_intercepted_requests_may_be_sent_again(fields: dict[str, Any], says: se
 @pytest.mark.parametrize(("fault", "renewed"), [("wipe_volume", True), ("wipe_partition", False)])
 def test_a_wiped_disk_has_a_new_directory_and_moves_no_replica(fault: str, renewed: bool) -> None:
     found = suffered({"fault": fault, "target": 1})
-    assert found == Exposure(budget=Budget(power_losses=1), renewed=renewed, unanswered=True)
+    assert found == WorstCase(counts=Counts(power_losses=1), renewed=renewed, unanswered=True)
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ def test_only_controllers_that_lose_fsynced_metadata_may_do_anything(
 ) -> None:
     found = suffered({**fault, "target": "active controller"})
     assert bool(found.anything) == anything
-    assert found.budget.fencings == (0 if anything else math.inf)
+    assert found.counts.fencings == (0 if anything else math.inf)
 
 
 def test_a_rack_is_its_brokers() -> None:
@@ -240,13 +240,13 @@ def test_a_rack_is_its_brokers() -> None:
     )
 
 
-def test_upgrades_add_versions_and_feature_levels_to_the_exposure() -> None:
+def test_upgrades_add_versions_and_feature_levels_to_the_worst_case() -> None:
     upgrade = {"fault": "upgrade", "target": "all", "to": "4.3.1"}
     elr = {"fault": "upgrade_feature", "feature": "eligible.leader.replicas.version", "level": 1}
     found = suffered(upgrade, elr, kafka="4.0.1")
     assert found.versions == ("4.3.1",)
     assert found.elr == (True,)
-    assert found.budget == Budget(clean_stops=3)
+    assert found.counts == Counts(clean_stops=3)
 
 
 QUEUE = {"fault": "purge_client", "client": "producer 0", "what": "queue"}
@@ -297,7 +297,7 @@ def test_a_fault_that_touches_the_partition_may_take_either(
     assert parts(step)["at the end"] == expected
 
 
-def test_availability_of_an_incomplete_search_is_that_of_the_bounds() -> None:
+def test_availability_of_an_incomplete_search_is_that_of_the_worst_case() -> None:
     assert parts(KILL, KILL, KILL)["after fault 1 (kill) begins"] == EITHER
 
 
