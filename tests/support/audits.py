@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
 from ackproof.audit.answer import (
     Alternative,
     Answer,
-    Assumed,
     Audit,
     Decision,
     Effect,
     Failure,
+    Failures,
     Risk,
     Runs,
+    When,
 )
+from ackproof.audit.finishing import losses
+from ackproof.audit.merging import Assumed
+from ackproof.audit.table import table
 from ackproof.own_config.configuration import JAVA_CLIENT, Default, FileRead, FileRefused, Given
 from support.origins import at
 
@@ -53,7 +61,7 @@ def risk(
 
 def orders(**changes: object) -> Answer:
     """Return the answer for the topic orders, with three losses and what two changes end."""
-    whole = risk(
+    whole_isr = risk(
         failures=(POWER, POWER, POWER),
         case="B9",
         trace=(),
@@ -87,29 +95,46 @@ def orders(**changes: object) -> Answer:
             "enable.idempotence": Given("true", Default(JAVA_CLIENT, "3.9.1")),
         },
         "unstated": (),
-        "risks": (risk(), disk, whole, reprocessed, stops(3)),
+        "risks": (risk(), disk, whole_isr, reprocessed, stops(3)),
         "survives": survives,
     }
     values |= changes
-    values.setdefault("assumed", (assumed(values["risks"], values["survives"]),))
-    changed = assumed((disk, whole, reprocessed, stops(2)), (*survives, (LAG, POWER)))
+    today: Any = values.pop("assumed", None)
+    if today is None:
+        today = assumed(({}, values["risks"], values["survives"]))
+    whole = (*survives, (LAG, POWER))
+    changed = assumed(({}, (disk, whole_isr, reprocessed, stops(2)), whole))
     upgraded = assumed(
-        (whole, reprocessed, stops(2)),
-        (*survives, (LAG, POWER), (LAG, Failure.DISK_REPLACED)),
+        ({}, (whole_isr, reprocessed, stops(2)), (*whole, (LAG, Failure.DISK_REPLACED)))
     )
-    values.setdefault(
-        "alternatives",
-        (
-            Alternative(changes=(MINIMUM,), assumed=(changed,)),
-            Alternative(changes=(MINIMUM, VERSION), assumed=(upgraded,)),
+    default = (
+        Alternative(changes=(MINIMUM,)),
+        Alternative(changes=(MINIMUM, VERSION)),
+    )
+    values.setdefault("alternatives", default)
+    after = [("min.insync.replicas", "2"), ("kafka.version", "4.1.0")]
+    changes_of = list(zip(after, (changed, upgraded), strict=True)) * bool(values["alternatives"])
+    answer = Answer(
+        **values,
+        always_lost=all(
+            any(risk.effect is Effect.LOST for risk in today.of(at))
+            for at in range(len(today.whens))
         ),
+        worst=next((risk for risk in losses(values["risks"]) if risk.trace), None),
     )
-    return Answer(**values)
+    return replace(answer, table=table(answer, today, changes_of))
 
 
-def assumed(risks: object, survives: object, **when: str) -> Assumed:
-    """Return the answer under some values."""
-    return Assumed(when=when, parts=(risks,), survives=survives)
+def assumed(*answers: tuple[When, Sequence[Risk], Sequence[Failures]]) -> Assumed:
+    """Return the answers under some values: these, the risks, and what is survived."""
+    whens, risks, survives = zip(*answers, strict=True)
+    return Assumed(
+        whens=whens,
+        risks=risks,
+        parts=tuple((at,) for at in range(len(answers))),
+        survives=survives,
+        undecided=((),) * len(answers),
+    )
 
 
 def audit(*answers: Answer, **changes: object) -> Audit:

@@ -64,14 +64,14 @@ def with_accepted(audit: Audit, files: Iterable[Path], today: datetime.date) -> 
     """
     stated = list(_all(audit, files))
     valid = [one for one in stated if one.until is None or today <= one.until]
-    used: set[int] = set()
+    used: set[Acceptance] = set()
     answers = []
     for answer in audit.answers:
         risks = []
         for risk in answer.risks:
             accepted = next((one for one in valid if one.accepts(answer, risk)), None)
             if accepted:
-                used.add(id(accepted))
+                used.add(accepted)
             reason = f"{accepted.reason} ({accepted.source})" if accepted else ""
             risks.append(replace(risk, accepted=reason) if reason else risk)
         answers.append(replace(answer, risks=tuple(risks)))
@@ -83,7 +83,7 @@ def with_accepted(audit: Audit, files: Iterable[Path], today: datetime.date) -> 
     warnings += [
         f"{one.source}: accepts a risk that this configuration does not have"
         for one in valid
-        if id(one) not in used
+        if one not in used
     ]
     return replace(audit, answers=tuple(answers), warnings=(*audit.warnings, *warnings))
 

@@ -6,10 +6,9 @@ form (`ackproof.audit/1`), in which no key changes its meaning.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from itertools import chain
 
 from ackproof.own_config.configuration import FileRead, FileRefused, Given, Origin
 
@@ -102,13 +101,14 @@ class Risk:
     sentence for a reader. at_risk: which records. trace: the shortest way, a sentence a step.
     decided_by: the least changes that remove it, best first. accepted: the reason for which it was
     accepted; '' if it was not. here: the result of `--prove`. failing: whether `--fail-on` counts
-    it. tell: adds the trace and what is at risk, if they are searched only for a reader.
+    it. The trace of a loss by brokers, and what is at risk, are searched only if an output shows
+    them (`Detail`).
     """
 
     effect: Effect
     likelihood: str
     failures: tuple[Failure, ...]
-    when: Mapping[str, str] = field(default_factory=dict)
+    when: When = field(default_factory=dict)
     case: str = ""
     text: str
     at_risk: str = ""
@@ -118,32 +118,98 @@ class Risk:
     accepted: str = ""
     here: Proof | None = None
     failing: bool = False
-    tell: Callable[[Risk], Risk] | None = field(default=None, compare=False, repr=False)
-
-    def told(self) -> Risk:
-        """Return the risk with its trace."""
-        return self.tell(self) if self.tell else self
 
 
-#: Failures of which each is one event, in the order of `Failure`.
+#: A multiset of failures, sorted in the order of `Failure`.
 Failures = tuple[Failure, ...]
+
+#: Assumed values of settings that nobody states.
+When = Mapping[str, "str | Versions"]
+#: The same, hashable.
+Condition = tuple[tuple[str, "str | Versions"], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """Versions of Kafka: ranges with their first and last one, '' for all later ones."""
+
+    ranges: tuple[tuple[str, str], ...]
+
+    @property
+    def newest(self) -> bool:
+        """Whether the newest version is among them."""
+        return any(not last for _, last in self.ranges)
+
+    def __str__(self) -> str:
+        return " or ".join(
+            first if first == last else f"{first} to {last}" if last else f"{first} or later"
+            for first, last in self.ranges
+        )
+
+
+class Word(StrEnum):
+    """What a cell of the table says about failures."""
+
+    LOSES = "LOSES"
+    CAN_LOSE = "CAN LOSE"
+    REPEATS = "repeats"
+    REORDERS = "reorders"
+    SKIPS = "skips"
+    SAFE = "safe"
+    NOT_DECIDED = "not decided"
+    NO = "no"
+    DOWN = "down"
+    ALWAYS = "always"
+    UNKNOWN = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Assumed:
-    """The answer under one value of each setting that nobody states. when: these values.
+class Cell:
+    """A word, and the conditions of which any suffices for it; none if it holds for all values.
 
-    parts: the risks, in groups that answers share. They repeat no value in their own `when`.
+    down: for `Word.DOWN` the fewest and the most brokers that must be down, over all values.
     """
 
-    when: Mapping[str, str]
-    parts: tuple[tuple[Risk, ...], ...]
-    survives: tuple[Failures, ...]
-    undecided: tuple[Failures, ...] = ()
+    word: Word
+    conditions: tuple[Condition, ...] = ()
+    down: tuple[int, int] = (0, 0)
 
-    @property
-    def risks(self) -> Iterator[Risk]:
-        return chain.from_iterable(self.parts)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """Sets of failures of which any has this effect, and a cell for each column.
+
+    sets: empty for the brokers that are down. case: of a row about clients, the known case. after:
+    the losses of these sets after all changes, for a row about losses.
+    """
+
+    effect: Effect
+    sets: tuple[Failures, ...] = ()
+    case: str = ""
+    cells: tuple[Cell, ...]
+    after: tuple[Risk, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """What a column is about: today, some values of an unstated setting, or changes.
+
+    setting: '' for today and for changes. changes: settings with their new values.
+    """
+
+    setting: str = ""
+    values: tuple[str, ...] = ()
+    changes: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """more: the number of losing sets of failures without a row. replicas: if they are known."""
+
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    more: int
+    replicas: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,7 +217,8 @@ class Alternative:
     """The answer after some changes of settings. changes: all of them, in their order."""
 
     changes: tuple[Decision, ...]
-    assumed: tuple[Assumed, ...]
+    risks: tuple[Risk, ...] = ()
+    survives: tuple[Failures, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,8 +229,10 @@ class Answer:
     the version of its brokers. settings: those that decide, with their
     sources. unstated: settings that decide and that nobody states. survives: sets of failures after
     which nothing acked is lost; only sets that a complete search or an argument covers.
-    alike: further topics with the same answer. assumed: the answers from which these were merged.
-    alternatives: the answer after the least changes, each with the changes before it.
+    always_lost: whether something is lost under each combination of values that nobody states.
+    alike: further topics with the same answer. alternatives: the answer after the least changes,
+    each with the changes before it. worst: the worst loss that was not accepted, with its trace;
+    table: of failures. Both are None if no output shows them (`Detail`).
     """
 
     topic: str
@@ -176,9 +245,11 @@ class Answer:
     risks: tuple[Risk, ...]
     survives: tuple[Failures, ...]
     undecided: tuple[Failures, ...] = ()
+    always_lost: bool = False
     alike: tuple[str, ...] = ()
-    assumed: tuple[Assumed, ...] = ()
     alternatives: tuple[Alternative, ...] = ()
+    worst: Risk | None = None
+    table: Table | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,7 +292,7 @@ class Audit:
     """All answers about the files that were read. not_looked_at: what nobody should conclude.
 
     version, mode: None if no file states it, or if several clusters differ. difference: from an
-    earlier configuration, if it was compared with one.
+    earlier configuration, if it was compared with one. seconds: what each part of it took.
     """
 
     read: tuple[FileRead, ...]
@@ -232,3 +303,16 @@ class Audit:
     warnings: tuple[str, ...] = ()
     not_looked_at: tuple[str, ...] = ()
     difference: Difference | None = None
+    seconds: Mapping[str, float] = field(default_factory=dict, compare=False)
+
+    @property
+    def fails(self) -> bool:
+        """Whether a risk fails."""
+        return any(risk.failing for answer in self.answers for risk in answer.risks)
+
+
+def key(answer: Answer, risk: Risk) -> object:
+    """Return what no two risks of an audit have in common, whatever marks they get."""
+    clients = (answer.cluster, answer.topic, answer.producer, answer.consumer)
+    when = tuple(sorted(risk.when.items()))
+    return (*clients, risk.effect, risk.failures, risk.likelihood, risk.case, when, risk.text)

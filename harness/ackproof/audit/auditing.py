@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from itertools import chain
+from typing import Any, TypeVar
 
 from ackproof.audit import (
     availability,
@@ -19,15 +20,19 @@ from ackproof.audit import (
 from ackproof.audit.answer import (
     Alternative,
     Answer,
-    Assumed,
     Audit,
     Decision,
     Effect,
+    Failures,
     Risk,
+    When,
 )
 from ackproof.audit.changes import best, decided_by
+from ackproof.audit.detail import Detail
+from ackproof.audit.finishing import Draft
+from ackproof.audit.merging import Assumed
 from ackproof.audit.producers import CLIENT, LIBRARY
-from ackproof.audit.risks import Lost, lost, told
+from ackproof.audit.risks import Lost, lost
 from ackproof.audit.setups import (
     MINIMUM,
     MODE,
@@ -40,6 +45,7 @@ from ackproof.audit.setups import (
     unread,
     writers,
 )
+from ackproof.audit.table import table
 from ackproof.audit.words import covers
 from ackproof.kafka_versions import other_rules
 from ackproof.own_config.configuration import (
@@ -54,6 +60,7 @@ from ackproof.own_config.configuration import (
 from ackproof.scope import beyond
 from ackproof_model.kafka_settings import ACKS, ENABLE_IDEMPOTENCE
 
+_Each = TypeVar("_Each")
 _NOT_LOOKED_AT = (
     "what your code does with a failed send",
     "more than three failures",
@@ -65,68 +72,70 @@ _NO_CONSUMER = "consumers, which no file describes"
 _NO_BROKERS = "what brokers' settings decide that no file states: retention, racks, controllers"
 
 
-def audit(own: OwnConfig, *, topic: str = "") -> Audit:
-    """Return all answers. topic: only the topic of this name.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drafted:
+    """An audit of which no trace is searched yet. drafts: of its answers, in their order."""
+
+    audit: Audit
+    drafts: tuple[Draft, ...]
+
+
+def drafted(
+    clusters: Sequence[OwnConfig], *, topic: str = "", detail: Detail = Detail.NOTHING
+) -> Drafted:
+    """Return the answers about every cluster. topic: only the topic of this name.
 
     Topics with equal settings share one search. Raises ScenarioError for an unknown topic or a
     version that is not modelled.
     """
-    return Audit(
-        read=own.read,
-        refused=own.refused,
-        version=own.kafka,
-        mode=own.mode,
-        answers=tuple(_answers(own, topic)),
-        warnings=(*own.warnings, *_newer(own), *_unread(own, topic)),
-        not_looked_at=tuple(_not_looked_at(own)),
-    )
-
-
-def of_clusters(clusters: Sequence[OwnConfig], *, topic: str = "") -> Audit:
-    """Return the answers about every cluster. Raises ScenarioError if none has the topic."""
     having = [own for own in clusters if any(one.name == topic for one in own.topics)]
-    audits = [audit(own, topic=topic) for own in (having if topic and having else clusters)]
-    first = audits[0]
-    if len(audits) == 1:
-        return first
-
-    def every(field: str) -> tuple[Any, ...]:
-        return tuple(dict.fromkeys(one for each in audits for one in getattr(each, field)))
-
-    def common(field: str) -> Given | None:
-        every_one = [getattr(each, field) for each in audits]
-        values = {given.value if given else "" for given in every_one}
-        return getattr(first, field) if len(values) == 1 else None
-
-    return Audit(
-        read=every("read"),
-        refused=first.refused,
-        version=common("version"),
-        mode=common("mode"),
-        answers=tuple(answer for each in audits for answer in each.answers),
-        warnings=every("warnings"),
-        not_looked_at=every("not_looked_at"),
+    clusters = having if topic and having else clusters
+    drafts = tuple(draft for own in clusters for draft in _drafts(own, topic, detail))
+    audit = Audit(
+        read=_every(own.read for own in clusters),
+        refused=clusters[0].refused,
+        version=_common([own.kafka for own in clusters]),
+        mode=_common([own.mode for own in clusters]),
+        answers=tuple(draft.answer for draft in drafts),
+        warnings=_every((*own.warnings, *_newer(own), *_unread(own, topic)) for own in clusters),
+        not_looked_at=_every(_not_looked_at(own) for own in clusters),
     )
+    return Drafted(audit=audit, drafts=drafts)
 
 
-def _answers(own: OwnConfig, topic: str) -> Iterator[Answer]:
+def _every(parts: Iterable[Iterable[_Each]]) -> tuple[_Each, ...]:
+    """Return what any cluster has, once each; of a sole cluster all."""
+    every = [tuple(part) for part in parts]
+    return every[0] if len(every) == 1 else tuple(dict.fromkeys(chain.from_iterable(every)))
+
+
+def _common(givens: Sequence[Given | None]) -> Given | None:
+    """Return the value that all clusters have, with its first source."""
+    values = {given.value if given else "" for given in givens}
+    return givens[0] if len(values) == 1 else None
+
+
+def _drafts(own: OwnConfig, topic: str, detail: Detail) -> Iterator[Draft]:
     groups: dict[object, list[Topic]] = {}
     brokers_own = [one for one in own.topics if hidden(one) and one.name != topic]
     for one in own.topics:
         if one.name == topic if topic else not hidden(one):
             groups.setdefault(_values(own, one), []).append(one)
     if topic and not groups:
-        yield from map(_answer, setups(own, topic=topic))
+        yield from (_draft(group, detail) for group in setups(own, topic=topic))
     elif not topic and all(one.internal for alike in groups.values() for one in alike):
-        yield from map(_answer, setups(replace(own, topics=tuple(brokers_own))))
+        without = replace(own, topics=tuple(brokers_own))
+        yield from (_draft(group, detail) for group in setups(without))
     for alike in groups.values():
         first, *others = alike
         of_first = replace(own, topics=(first, *brokers_own))
-        answers = [*map(_answer, setups(of_first, topic=first.name))]
-        yield from answers
+        drafts = [_draft(group, detail) for group in setups(of_first, topic=first.name)]
+        yield from drafts
         for other in others:
             sources = _renamed(first, other)
-            yield from (_of_topic(answer, other.name, sources) for answer in answers)
+            for draft in drafts:
+                answer = _of_topic(draft.answer, other.name, sources)
+                yield replace(draft, answer=answer, copied=True)
 
 
 def _newer(own: OwnConfig) -> Iterator[str]:
@@ -170,48 +179,70 @@ def _with_sources(risk: Risk, renamed: Callable[[Origin], Origin]) -> Risk:
     return replace(risk, decided_by=changes) if changes else risk
 
 
-def _answer(group: Sequence[Setup]) -> Answer:
-    group, answers = _decisive(group, of_setups(group))
+def _draft(group: Sequence[Setup], detail: Detail) -> Draft:
+    group, assumed = _decisive(group, answered(group))
     first = group[0]
-    unstated = dict.fromkeys(key for setup in group for key in setup.when)
-    return Answer(
+    risks = [*_risks(assumed, group)]
+    changes = _changes(group) if detail & (Detail.TABLES | Detail.CHANGED) else ()
+    after = [(decisions, answered(of)) for decisions, of in changes]
+    answer = Answer(
         topic=first.topic.name,
         producer=first.producer.name if first.producer else "",
         consumer=", ".join(consumer.name for consumer in first.consumers),
         cluster=first.own.cluster,
         version=first.own.kafka,
         settings=_stated(group),
-        unstated=tuple(unstated),
-        risks=_risks(answers, group),
-        survives=merging.survives(answers),
-        undecided=merging.undecided(answers),
-        assumed=answers,
-        alternatives=tuple(_alternatives(group)),
+        unstated=tuple(dict.fromkeys(key for setup in group for key in setup.when)),
+        risks=tuple(risk for risk, _ in risks),
+        survives=merging.survives(assumed),
+        undecided=merging.undecided(assumed),
+        always_lost=all(
+            any(risk.effect is Effect.LOST for risk in assumed.of(number))
+            for number in range(len(assumed.whens))
+        ),
+        alternatives=tuple(
+            _alternative(decisions, of, merged=Detail.CHANGED in detail) for decisions, of in after
+        ),
+    )
+    if Detail.TABLES in detail:
+        by_change = [((d[-1].setting, d[-1].change), of) for d, of in after]
+        answer = replace(answer, table=table(answer, assumed, by_change))
+    return Draft(answer=answer, setups=tuple(setup for _, setup in risks))
+
+
+def _alternative(changes: tuple[Decision, ...], after: Assumed, *, merged: bool) -> Alternative:
+    if not merged:
+        return Alternative(changes=changes)
+    return Alternative(
+        changes=changes,
+        risks=tuple(risk for risk, _ in merging.risks(after)),
+        survives=merging.survives(after),
     )
 
 
-def _decisive(
-    group: Sequence[Setup], answers: tuple[Assumed, ...]
-) -> tuple[Sequence[Setup], tuple[Assumed, ...]]:
-    """Return setups with their answers; one mode only, without its name, if both answer alike."""
-    alike: dict[object, list[Assumed]] = {}
-    for one in answers:
-        alike.setdefault(tuple(_without_mode(one.when).items()), []).append(one)
-    if any(
-        (one.parts, one.survives) != (a.parts, a.survives)
-        for a, *rest in alike.values()
-        for one in rest
-    ):
-        return group, answers
-    first = {id(one) for one, *_ in alike.values()}
-    pairs = [pair for pair in zip(group, answers, strict=True) if id(pair[1]) in first]
+def _decisive(group: Sequence[Setup], assumed: Assumed) -> tuple[Sequence[Setup], Assumed]:
+    """Return the setups and their answers.
+
+    If KRaft and ZooKeeper give the same answer, only one of them is kept, and `when` names no mode.
+    """
+    alike: dict[object, list[int]] = {}
+    for number, when in enumerate(assumed.whens):
+        alike.setdefault(tuple(_without_mode(when).items()), []).append(number)
+
+    def answer(number: int) -> object:
+        return [assumed.risks[part] for part in assumed.parts[number]], assumed.survives[number]
+
+    if any(answer(other) != answer(first) for first, *others in alike.values() for other in others):
+        return group, assumed
+    numbers = sorted(first for first, *_ in alike.values())
+    kept = assumed.only(numbers)
     return (
-        [replace(setup, when=_without_mode(setup.when)) for setup, _ in pairs],
-        tuple(replace(one, when=_without_mode(one.when)) for _, one in pairs),
+        [replace(group[at], when=_without_mode(group[at].when)) for at in numbers],
+        replace(kept, whens=tuple(map(_without_mode, kept.whens))),
     )
 
 
-def _without_mode(when: Mapping[str, str]) -> Mapping[str, str]:
+def _without_mode(when: When) -> When:
     return {key: value for key, value in when.items() if key != MODE}
 
 
@@ -231,23 +262,30 @@ def _source(source: Origin, setup: Setup) -> Origin:
     return kafka_default() if setup.own.kafka is None and of_kafka else source
 
 
-def _alternatives(group: Sequence[Setup]) -> Iterator[Alternative]:
+def _changes(group: Sequence[Setup]) -> Iterator[tuple[tuple[Decision, ...], list[Setup]]]:
+    """Yield the best changes, each with those before it, and the setups after them."""
     changes: tuple[Decision, ...] = ()
     for change, changed in best(group, most=_MOST_CHANGES):
         changes = (*changes, change)
-        different = {str(one.when): one for one in changed}  # of a changed value several are one
-        yield Alternative(changes=changes, assumed=of_setups(different.values()))
+        different = {tuple(one.when.items()): one for one in changed}  # some have become alike
+        yield changes, [*different.values()]
 
 
 def _order(risk: Risk) -> tuple[int, int, int]:
     return (list(Effect).index(risk.effect), len(risk.failures), len(risk.when))
 
 
-def of_setups(setups: Iterable[Setup]) -> tuple[Assumed, ...]:
+def answered(setups: Iterable[Setup]) -> Assumed:
     """Return the answer of each setup of a topic and producer; alike ones are answered once."""
-    known: dict[object, Any] = {}
+    parts: list[tuple[Risk, ...]] = []
+    known: dict[object, tuple[int, Any]] = {}
+    answers: list[_One] = []
 
-    def once(find: Callable[[Setup], Any], setup: Setup) -> Any:
+    def part(risks: Iterable[Risk]) -> int:
+        parts.append(tuple(risks))
+        return len(parts) - 1
+
+    def once(find: Callable[[Setup], Any], setup: Setup) -> tuple[int, Any]:
         ignored = INDEPENDENT_OF[find]
         when = tuple(pair for pair in setup.when.items() if pair[0] not in ignored)
         acks = "" if ACKS in ignored else setup.partition.acks
@@ -255,21 +293,28 @@ def of_setups(setups: Iterable[Setup]) -> tuple[Assumed, ...]:
         key = (find, when, acks, waits, setup.refusal)
         if key not in known:
             found = find(setup)
-            known[key] = found if isinstance(found, Lost) else tuple(found)
+            known[key] = part(found.risks if isinstance(found, Lost) else found), found
         return known[key]
 
-    def answer(setup: Setup) -> Assumed:
+    for setup in setups:
         if refusals := tuple(refused.risks(setup)):  # nothing starts, so nothing else happens
-            return Assumed(when=setup.when, parts=(refusals,), survives=())
-        losses: Lost = once(_losses, setup)
-        return Assumed(
-            when=setup.when,
-            parts=(losses.risks, *(once(find, setup) for find in _OTHERS)),
-            survives=losses.survives,
-            undecided=losses.undecided,
-        )
+            answers.append((setup.when, (part(refusals),), (), ()))
+            continue
+        number, losses = once(_losses, setup)
+        others = (once(find, setup)[0] for find in _OTHERS)
+        answers.append((setup.when, (number, *others), losses.survives, losses.undecided))
+    whens, of_each, survives, undecided = zip(*answers, strict=True)
+    return Assumed(
+        whens=whens,
+        risks=tuple(parts),
+        parts=of_each,
+        survives=survives,
+        undecided=undecided,
+    )
 
-    return tuple(map(answer, setups))
+
+_Failures = tuple[Failures, ...]
+_One = tuple[When, tuple[int, ...], _Failures, _Failures]
 
 
 def _losses(setup: Setup) -> Lost:
@@ -305,20 +350,15 @@ INDEPENDENT_OF: Mapping[Callable[[Setup], Any], tuple[str, ...]] = {
 }
 
 
-def _risks(answers: Sequence[Assumed], group: Sequence[Setup]) -> tuple[Risk, ...]:
-    """Return the merged risks, losses first, with traces and the settings that decide."""
-    merged = []
-    for risk, at in merging.risks(answers):
+def _risks(assumed: Assumed, group: Sequence[Setup]) -> Iterator[tuple[Risk, Setup]]:
+    """Yield the merged risks, losses first, each with a setup that has it."""
+    merged = sorted(merging.risks(assumed), key=lambda pair: _order(pair[0]))
+    for risk, at in merged:
         setup = group[at]
-        if risk.effect is Effect.LOST and not risk.trace:  # a loss by brokers
-            changes = decided_by(setup, risk.failures)
-            merged.append(replace(risk, decided_by=changes, tell=partial(told, setup)))
-        else:
-            merged.append(risk)
-    return tuple(
-        _with_sources(risk, partial(_source, setup=group[-1]))
-        for risk in sorted(merged, key=_order)
-    )
+        by_brokers = risk.effect is Effect.LOST and not risk.trace
+        changes = decided_by(setup, risk.failures) if by_brokers else risk.decided_by
+        whole = replace(risk, decided_by=changes)
+        yield _with_sources(whole, partial(_source, setup=group[-1])), setup
 
 
 def _not_looked_at(own: OwnConfig) -> Iterator[str]:

@@ -205,12 +205,12 @@ def _present(setup: Setup, setting: str) -> Given:
     """Return the value of a setting that no file states."""
     version = setup.own.kafka
     if setting == KAFKA:
-        return version or Given(setup.when.get(KAFKA, ""), NoFile.ASSUMED)
+        return version or Given(str(setup.when.get(KAFKA, "")), NoFile.ASSUMED)
     if setting == _RACK:
         sources = sorted((given.source for given in setup.own.racks.values()), key=str)
         return Given(f"{spelled(setup.racks)} racks", sources[0] if sources else NoFile.ASSUMED)
     if setting in setup.when:
-        return Given(setup.when[setting], NoFile.ASSUMED)
+        return Given(str(setup.when[setting]), NoFile.ASSUMED)
     default = kafka_default(setup.partition.kafka_version)
     values = {_FLUSH: "9223372036854775807", ELR: "0"}
     return Given(values.get(setting, ""), default if setting in values else NoFile.ASSUMED)

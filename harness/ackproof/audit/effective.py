@@ -43,7 +43,7 @@ def of_broker(setup: Setup, key: str) -> Given:
     if (given := setup.own.broker.get(key)) and given.value:
         return given
     if key in setup.when:
-        return Given(setup.when[key], NoFile.UNSTATED)
+        return Given(str(setup.when[key]), NoFile.UNSTATED)
     version = setup.partition.kafka_version
     unclean = str(Profile.of(version).unclean_by_default).lower()
     default = {**_BROKER_DEFAULTS, UNCLEAN: unclean}.get(key, "")

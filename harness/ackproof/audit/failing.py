@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from ackproof.audit.answer import Answer, Audit, Effect, Risk
+from ackproof.audit.answer import Answer, Audit, Effect, Risk, key
 from ackproof.errors import ScenarioError
 
 _LIKELIHOODS = ("possible", "certain")
@@ -66,13 +66,11 @@ def with_failing(audit: Audit, of: Sequence[Threshold]) -> Audit:
     """
     new = None
     if audit.difference:
-        new = {
-            _key(found.answer, risk) for found in audit.difference.new for risk in found.variants
-        }
+        new = {key(found.answer, risk) for found in audit.difference.new for risk in found.variants}
 
     def marked(answer: Answer, risk: Risk) -> Risk:
         fails = any(threshold.reached_by(risk) for threshold in of)
-        if fails and (new is None or _key(answer, risk) in new):
+        if fails and (new is None or key(answer, risk) in new):
             return replace(risk, failing=True)
         return risk
 
@@ -81,10 +79,3 @@ def with_failing(audit: Audit, of: Sequence[Threshold]) -> Audit:
         for answer in audit.answers
     )
     return replace(audit, answers=answers)
-
-
-def _key(answer: Answer, risk: Risk) -> object:
-    """Return what no two risks of an audit have in common."""
-    clients = (answer.cluster, answer.topic, answer.producer, answer.consumer)
-    when = tuple(sorted(risk.when.items()))
-    return (*clients, risk.effect, risk.failures, risk.likelihood, risk.case, when, risk.text)

@@ -30,7 +30,7 @@ def after(finding: Finding) -> str:
 
 def detail(finding: Finding) -> str:
     """Return what happens, for which values, and the change that prevents it."""
-    risk = finding.risk.told()
+    risk = finding.risk
     more = f"The same {after(finding)}." if len(finding.variants) > 1 else ""
     sentence = f"{risk.text[:1].upper()}{risk.text[1:].rstrip('.')}." if risk.text else ""
     held = f"{condition(risk.when).capitalize()}." if risk.when else ""

@@ -4,48 +4,81 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache, reduce
-from itertools import repeat
+from itertools import chain, repeat
 from operator import or_
 
-from ackproof.audit.answer import Assumed, Failures, Risk
+from ackproof.audit.answer import Failures, Risk, Versions, When
 from ackproof.audit.words import kinds, within
 
-When = Mapping[str, str]
-_VERSION = "kafka.version"
+_Value = str | Versions
 
 
-def risks(answers: Sequence[Assumed]) -> Iterator[tuple[Risk, int]]:
-    """Yield each risk once for each set of assumed values, with the index of one of its answers.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assumed:
+    """The answers under each combination of the values that nobody states.
+
+    whens: these values, an entry for each answer. risks: in parts, which answers share; they repeat
+    no value in their own `when`. parts: which of them each answer has, in its order.
+    """
+
+    whens: tuple[When, ...]
+    risks: tuple[tuple[Risk, ...], ...]
+    parts: tuple[tuple[int, ...], ...]
+    survives: tuple[tuple[Failures, ...], ...]
+    undecided: tuple[tuple[Failures, ...], ...]
+
+    def only(self, numbers: Sequence[int]) -> Assumed:
+        """Return the answers of these numbers, in this order."""
+        return replace(
+            self,
+            whens=tuple(self.whens[number] for number in numbers),
+            parts=tuple(self.parts[number] for number in numbers),
+            survives=tuple(self.survives[number] for number in numbers),
+            undecided=tuple(self.undecided[number] for number in numbers),
+        )
+
+    def and_(self, other: Assumed) -> Assumed:
+        """Return these answers and further ones of the same whole."""
+        return replace(
+            self,
+            whens=(*self.whens, *other.whens),
+            parts=(*self.parts, *other.parts),
+            survives=(*self.survives, *other.survives),
+            undecided=(*self.undecided, *other.undecided),
+        )
+
+    def of(self, number: int) -> Iterator[Risk]:
+        """Yield the risks of one answer."""
+        return chain.from_iterable(self.risks[part] for part in self.parts[number])
+
+    def having(self) -> Iterator[tuple[Risk, int]]:
+        """Yield each risk with the answers that have it, a bit each."""
+        points: dict[int, int] = {}
+        for number, parts in enumerate(self.parts):
+            for part in parts:
+                points[part] = points.get(part, 0) | 1 << number
+        for part, answers in points.items():
+            for risk in self.risks[part]:
+                yield risk, answers
+
+
+def risks(assumed: Assumed) -> Iterator[tuple[Risk, int]]:
+    """Yield each risk once for each set of assumed values, with the number of one of its answers.
 
     Values on which a risk does not depend are left out of `when`; values that differ in one setting
     only are joined: `2 or 3`, `3.5 to 3.8`.
     """
-    space = Space([one.when for one in answers])
+    space = Space(assumed.whens)
     grouped: dict[object, list[tuple[Risk, int]]] = defaultdict(list)
-    for risk, points in having(answers):
+    for risk, points in assumed.having():
         grouped[_identity(risk, space)].append((risk, points))
     for group in grouped.values():
         every = _joined_points(points for _, points in group)
         extra = space.without(_at(group, every).when)
         for points, when in space.boxes(every):
             yield replace(_at(group, points), when={**when, **extra}), points.bit_length() - 1
-
-
-def having(answers: Sequence[Assumed]) -> Iterator[tuple[Risk, int]]:
-    """Yield each risk with the answers that have it, a bit each."""
-    parts: dict[int, tuple[tuple[Risk, ...], int]] = {}  # answers share them
-    for at, one in enumerate(answers):
-        for part in one.parts:
-            _, points = parts.get(id(part), ((), 0))
-            parts[id(part)] = part, points | 1 << at
-    found: dict[int, tuple[Risk, int]] = {}
-    for part, points in parts.values():
-        for risk in part:
-            _, others = found.get(id(risk), (risk, 0))
-            found[id(risk)] = risk, others | points
-    yield from found.values()
 
 
 def _at(group: Iterable[tuple[Risk, int]], points: int) -> Risk:
@@ -62,15 +95,21 @@ def alike(some: Iterable[Risk]) -> list[list[Risk]]:
     """Return risks in groups of variants: brokers end in other ways, and all else is the same."""
     groups: dict[object, list[Risk]] = {}
     for risk in some:
-        changes = tuple((one.setting, one.change) for one in risk.decided_by)
-        same = (risk.effect, risk.likelihood, risk.case, risk.accepted, str(risk.when), changes)
-        groups.setdefault((*same, kinds(risk.failures)), []).append(risk)
+        groups.setdefault(without_ways(risk), []).append(risk)
     return list(groups.values())
 
 
-def survives(answers: Sequence[Assumed]) -> tuple[Failures, ...]:
+def without_ways(risk: Risk) -> object:
+    """Return what a risk has in common with its variants."""
+    changes = tuple((one.setting, one.change) for one in risk.decided_by)
+    when = tuple(risk.when.items())
+    same = (risk.effect, risk.likelihood, risk.case, risk.accepted, when, changes)
+    return (*same, kinds(risk.failures))
+
+
+def survives(assumed: Assumed) -> tuple[Failures, ...]:
     """Return the sets of failures that every setup survives."""
-    different = dict.fromkeys(one.survives for one in answers)
+    different = dict.fromkeys(assumed.survives)
     every = dict.fromkeys(failures for survives in different for failures in survives)
     safe = survived(different)
     return tuple(failures for failures in every if tuple(sorted(failures)) in safe)
@@ -87,8 +126,8 @@ def _within_any(sets: tuple[Failures, ...]) -> frozenset[Failures]:
     return frozenset(part for failures in sets for part in within(tuple(sorted(failures))))
 
 
-def undecided(answers: Sequence[Assumed]) -> tuple[Failures, ...]:
-    return tuple(dict.fromkeys(failures for one in answers for failures in one.undecided))
+def undecided(assumed: Assumed) -> tuple[Failures, ...]:
+    return tuple(dict.fromkeys(chain.from_iterable(assumed.undecided)))
 
 
 def _identity(risk: Risk, space: Space) -> object:
@@ -104,18 +143,18 @@ class Space:
         self._number = len(whens)
         self._columns = {key: [when.get(key, "") for when in whens] for key in self.keys}
         self._values = {key: list(dict.fromkeys(self._columns[key])) for key in self.keys}
-        self._alike: dict[tuple[str, ...], dict[tuple[str, ...], int]] = {}
-        self._boxes: dict[int, list[tuple[int, dict[str, str]]]] = {}
+        self._alike: dict[tuple[str, ...], dict[tuple[_Value, ...], int]] = {}
+        self._boxes: dict[int, list[tuple[int, dict[str, _Value]]]] = {}
 
-    def without(self, when: When) -> dict[str, str]:
+    def without(self, when: When) -> dict[str, _Value]:
         """Return the values of settings that no setup assumes."""
         return {key: value for key, value in when.items() if key not in self._values}
 
-    def _points(self, keys: Sequence[str]) -> Mapping[tuple[str, ...], int]:
+    def _points(self, keys: Sequence[str]) -> Mapping[tuple[_Value, ...], int]:
         """Return the points that have the same values of these keys, by the values."""
         known = tuple(keys)
         if known not in self._alike:
-            alike: dict[tuple[str, ...], int] = {}
+            alike: dict[tuple[_Value, ...], int] = {}
             columns = [self._columns[key] for key in keys]
             points = zip(*columns, strict=True) if keys else repeat((), self._number)
             for at, values in enumerate(points):
@@ -123,13 +162,13 @@ class Space:
             self._alike[known] = alike
         return self._alike[known]
 
-    def boxes(self, inside: int) -> list[tuple[int, dict[str, str]]]:
+    def boxes(self, inside: int) -> list[tuple[int, dict[str, _Value]]]:
         """Return boxes of points that cover `inside`, each with its values."""
         if inside not in self._boxes:
             self._boxes[inside] = [*self._covering(inside)]
         return self._boxes[inside]
 
-    def _covering(self, inside: int) -> Iterator[tuple[int, dict[str, str]]]:
+    def _covering(self, inside: int) -> Iterator[tuple[int, dict[str, _Value]]]:
         keys = self._relevant(inside)
         boxes = {
             tuple(frozenset([value]) for value in values): points
@@ -139,8 +178,8 @@ class Space:
         for number in range(len(keys)):
             boxes = _joined(boxes, number)
         for box, points in boxes.items():
-            texts = {key: self._text(key, values) for key, values in zip(keys, box, strict=True)}
-            yield points, {key: text for key, text in texts.items() if text}
+            joined = {key: self._value(key, values) for key, values in zip(keys, box, strict=True)}
+            yield points, {key: value for key, value in joined.items() if value}
 
     def _relevant(self, inside: int) -> list[str]:
         """Return the keys on which membership depends."""
@@ -151,21 +190,22 @@ class Space:
                 keys = without
         return keys
 
-    def _text(self, key: str, values: frozenset[str]) -> str:
+    def _value(self, key: str, values: frozenset[_Value]) -> _Value:
         """Return the joined values; '' if they are all there are."""
         ordered = [value for value in self._values[key] if value in values and value]
         if len(ordered) == len(self._values[key]):
             return ""
-        if key == _VERSION and len(ordered) > 1:
-            return _versions(ordered, self._values[key])
-        return " or ".join(ordered)
+        versions = [value for value in ordered if isinstance(value, Versions)]
+        if versions:
+            return _versions(versions, self._values[key])
+        return " or ".join(map(str, ordered))
 
 
 def _joined(
-    boxes: Mapping[tuple[frozenset[str], ...], int], number: int
-) -> dict[tuple[frozenset[str], ...], int]:
+    boxes: Mapping[tuple[frozenset[_Value], ...], int], number: int
+) -> dict[tuple[frozenset[_Value], ...], int]:
     """Join boxes that differ in one coordinate only."""
-    alike: dict[tuple[frozenset[str], ...], list[tuple[frozenset[str], int]]] = {}
+    alike: dict[tuple[frozenset[_Value], ...], list[tuple[frozenset[_Value], int]]] = {}
     for box, points in boxes.items():
         others = (*box[:number], *box[number + 1 :])
         alike.setdefault(others, []).append((box[number], points))
@@ -177,18 +217,13 @@ def _joined(
     }
 
 
-def _versions(labels: Sequence[str], every: Sequence[str]) -> str:
-    """Join labels such as `3.5 to 3.6` and `3.7 to 3.8`, those that follow each other to one."""
-    spans: list[list[str]] = []
-    for label in labels:
-        at = every.index(label)
+def _versions(some: Sequence[Versions], every: Sequence[_Value]) -> Versions:
+    """Join versions; ranges that follow each other become one."""
+    spans: list[list[Versions]] = []
+    for one in some:
+        at = every.index(one)
         if spans and every.index(spans[-1][-1]) == at - 1:
-            spans[-1].append(label)
+            spans[-1].append(one)
         else:
-            spans.append([label])
-    texts = []
-    for span in spans:
-        first, last = span[0].split(" ")[0], span[-1]
-        end = "or later" if last.endswith("or later") else f"to {last.split(' ')[-1]}"
-        texts.append(span[0] if len(span) == 1 else f"{first} {end}")
-    return " or ".join(texts)
+            spans.append([one])
+    return Versions(tuple((span[0].ranges[0][0], span[-1].ranges[-1][1]) for span in spans))

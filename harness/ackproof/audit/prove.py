@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from ackproof.audit.answer import Answer, Audit, Effect, Failure, Failures, Proof, Risk
+from ackproof.audit.answer import Answer, Audit, Effect, Failure, Failures, Proof, Risk, key
 from ackproof.audit.risks import lost
 from ackproof.audit.setups import Setup, setups
 from ackproof.errors import DiskError, ScenarioError
@@ -204,17 +204,19 @@ def prove(
     from ackproof.execution.runner import run_suite
 
     configurations = [load(path)[0] for path in scenarios]
-    proofs: dict[int, Proof] = {}
+    proofs: dict[object, Proof] = {}
     suite = run_suite(configurations, out=runs, client=connect(), reporter=reporter)
-    for (_, risk), (directory, verdict) in zip(risks, suite, strict=True):
-        proofs[id(risk)] = Proof(
+    for (answer, risk), (directory, verdict) in zip(risks, suite, strict=True):
+        proofs[key(answer, risk)] = Proof(
             acked=verdict.observed.get("acked", 0),
             lost=verdict.observed.get("lost", 0),
             run=str(directory),
         )
-    return _with(audit, lambda risk: replace(risk, here=proofs.get(id(risk))))
-
-
-def _with(audit: Audit, changed: Callable[[Risk], Risk]) -> Audit:
-    answers = [replace(answer, risks=tuple(map(changed, answer.risks))) for answer in audit.answers]
-    return replace(audit, answers=tuple(answers))
+    answers = tuple(
+        replace(
+            answer,
+            risks=tuple(replace(risk, here=proofs.get(key(answer, risk))) for risk in answer.risks),
+        )
+        for answer in audit.answers
+    )
+    return replace(audit, answers=answers)

@@ -34,7 +34,7 @@ class Lost:
 
 
 def lost(setup: Setup) -> Lost:
-    """Return the losses, without their traces (`told`). A refused producer sends nothing."""
+    """Return the losses, without their traces (`traced`). A refused producer sends nothing."""
     if setup.refusal:
         return Lost(risks=(), survives=(), undecided=())
     found = found_sets(setup)
@@ -136,16 +136,16 @@ def _risk(setup: Setup, loss: Loss) -> Risk:
     return risk(setup, Effect.LOST, failures, text, certain=loss.certain, case=case)
 
 
-def told(setup: Setup, known: Risk) -> Risk:
+def traced(setup: Setup, known: Risk) -> Risk:
     """Return a loss of this setup with its trace, and with the records that are at risk."""
     failures = known.failures
     loss = next(one for one in found_sets(setup).losing if failures_of(one.failures) == failures)
     if loss.found is None:
         argument = tuple(_argument(setup, loss))
-        return replace(known, trace=argument, at_risk=loss.at_risk, tell=None)
+        return replace(known, trace=argument, at_risk=loss.at_risk)
     way = _story(exposed(setup).question, loss.found, failures.count(Failure.DISK_REPLACED))
     text = f"{known.text}: {way.at_risk}"
-    return replace(known, trace=way.sentences, at_risk=way.at_risk, text=text, tell=None)
+    return replace(known, trace=way.sentences, at_risk=way.at_risk, text=text)
 
 
 @cache

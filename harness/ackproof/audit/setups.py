@@ -7,10 +7,11 @@ turn, and `Setup.when` names the value. So no answer depends on an assumption th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
+from ackproof.audit.answer import Versions, When
 from ackproof.audit.producers import ProducerSettings, producers, whole
 from ackproof.errors import ScenarioError
 from ackproof.kafka_versions import numbers
@@ -69,7 +70,7 @@ _NO_VERSION = (1000,)
 #: The last version whose rules with ZooKeeper are modelled; they did not change afterwards.
 LAST_ZOOKEEPER_RULES = "3.2.3"
 
-_Version = tuple[str, bool, Mapping[str, str]]
+_Version = tuple[str, bool, When]
 """A release, whether it runs with ZooKeeper, and `Setup.when`."""
 
 
@@ -90,7 +91,7 @@ class Setup:
     producer: Client | None
     consumers: tuple[Client, ...]
     partition: Configuration
-    when: Mapping[str, str] = field(default_factory=dict)
+    when: When = field(default_factory=dict)
     settings: Settings = field(default_factory=dict)
     zookeeper: bool = False
     controllers: int = 0
@@ -262,7 +263,7 @@ def _effective(
     return stated or (default if _defaults_hold(own, topic) else None)
 
 
-_Assumed = tuple[int, Given, Mapping[str, str]]
+_Assumed = tuple[int, Given, When]
 """A number, its origin, and `Setup.when`."""
 
 
@@ -359,7 +360,7 @@ def _versions(own: OwnConfig) -> Iterator[_Version]:
                 yield release, mode == "zookeeper" if mode else zookeeper, {**when, **named}
 
 
-def _releases(own: OwnConfig) -> Iterator[tuple[str, Mapping[str, str]]]:
+def _releases(own: OwnConfig) -> Iterator[tuple[str, When]]:
     """Yield the stated version, or one version for each set of rules that is possible."""
     if own.kafka is not None:
         release = own.release
@@ -370,8 +371,7 @@ def _releases(own: OwnConfig) -> Iterator[tuple[str, Mapping[str, str]]]:
         yield release, {}
         return
     for since, until, release in _possible(own):
-        label = since if since == until else f"{since} to {until}" if until else f"{since} or later"
-        yield release, {KAFKA: label}
+        yield release, {KAFKA: Versions(((since, until),))}
 
 
 def _mode(own: OwnConfig) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import combinations_with_replacement, product
 
-from ackproof.audit.answer import Effect, Failure, Failures
+from ackproof.audit.answer import Effect, Failure, Failures, When
 
 #: A failure, and several of it.
 _EVENTS: Mapping[Failure, tuple[str, str]] = {
@@ -140,10 +140,10 @@ def short(setting: str, value: str) -> str:
     return f"{name} {value}" if name == "Kafka" else f"{name}={value}"
 
 
-def condition(when: Mapping[str, str]) -> str:
+def condition(when: When) -> str:
     """Return the assumed values of a risk: `with acks=1`; '' if it holds for all."""
     pairs = ", ".join(
-        f"an application that {value}" if key == "application" else short(key, value)
+        f"an application that {value}" if key == "application" else short(key, str(value))
         for key, value in when.items()
     )
     return f"with {pairs}" if pairs else ""

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import datetime
 import gc
 import os
 import re
-import time
-from collections.abc import Mapping, Sequence
-from dataclasses import field, make_dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import field, make_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from ackproof.audit.outputs import OUTPUTS
+from ackproof.audit.detail import Detail
+from ackproof.audit.outputs import OUTPUTS, SUMMARY, Output
 from ackproof.cli import own_files
-from ackproof.cli.options import RUNS, Json, grouped, stderr, stdout
-from ackproof.errors import ExitCode, ScenarioError
-
-if TYPE_CHECKING:
-    from ackproof.audit.answer import Audit, Difference
-    from ackproof.audit.outputs import Output
-    from ackproof.own_config.configuration import OwnConfig
+from ackproof.cli.options import RUNS, Json, grouped, stdout
+from ackproof.errors import ExitCode
 
 #: The seconds after which an audit says which part of it took longest.
 _LONG_S = 5.0
@@ -132,47 +126,39 @@ def audit(
     [bold]ackproof audit deploy/ --against main[/]
     """
     gc.set_threshold(200_000)  # an audit makes many small records, and none is in a cycle
-    from ackproof.audit.accepted import with_accepted
-    from ackproof.audit.auditing import of_clusters
-    from ackproof.audit.failing import thresholds, with_failing
-    from ackproof.audit.summary import summed_up
+    from ackproof.audit import request
 
-    counted = thresholds(fail_on or [])
     words = files or []
     cases = [word for word in words if prove and _is_case(word)]
-    paths = [Path(word) for word in words if word not in cases]
-    began = time.monotonic()
-    clusters = _read(paths, kafka, topic, from_cluster, client_config)
-    read = time.monotonic()
-    today = datetime.datetime.now(datetime.UTC).date()
-    answer = with_accepted(of_clusters(clusters, topic=topic), paths, today)
-    kinds = len({id(one.assumed) for one in answer.answers})  # alike topics share these
-    judged = f"judging {kinds:,} kind{'s' * (kinds != 1)} of topics with their producers"
-    name_slowest({"reading": read - began, judged: time.monotonic() - read})
-    if scenario or prove:
-        from ackproof.audit import prove as proving
-
-        risks_to_show = proving.wanted(answer, [scenario] if scenario else cases)
-        scenarios = proving.write_scenarios(clusters, risks_to_show, out=to)
-        if scenario:
-            typer.echo(scenarios[0])
-            return
-        from ackproof.progress import ConsoleReporter
-
-        answer = proving.prove(
-            answer, risks_to_show, scenarios, runs=RUNS, reporter=ConsoleReporter(stderr())
-        )
-    if against:
-        answer = replace(
-            answer, difference=_compared(answer, paths, against, kafka=kafka, topic=topic)
-        )
-    answer = summed_up(with_failing(answer, counted))
-    to_stdout = _write(answer, {**vars(outputs), "json": as_json})
-    if not to_stdout:
+    wanted = _wanted({**vars(outputs), "json": as_json})
+    on_screen = not any(
+        output.to == "stdout" or file == Path("-") for output, file in wanted.items()
+    )
+    asked = request.Request(
+        files=tuple(Path(word) for word in words if word not in cases),
+        kafka=kafka,
+        topic=topic,
+        from_cluster=from_cluster,
+        client_config=client_config,
+        fail_on=tuple(fail_on or ()),
+        against=against,
+        prove=tuple(cases) if prove else None,
+        scenarios=to,
+        runs=RUNS,
+        detail=_detail(wanted) | (SUMMARY if on_screen else Detail.NOTHING),
+    )
+    if scenario:
+        typer.echo(request.write_scenario(asked, scenario))
+        return
+    finished = request.audit(asked)
+    name_slowest(finished.seconds)
+    for output, file in wanted.items():
+        _write(output, output.render(finished), file)
+    if on_screen:
         from ackproof.audit.outputs.terminal import print_audit
 
-        print_audit(stdout(), answer, verbose=verbose)
-    if any(risk.failing for one in answer.answers for risk in one.risks):
+        print_audit(stdout(), finished, verbose=verbose)
+    if finished.fails:
         raise typer.Exit(ExitCode.VIOLATED)
 
 
@@ -191,65 +177,28 @@ def _is_case(word: str) -> bool:
     return bool(named) and not Path(word).exists()
 
 
-def _read(
-    paths: Sequence[Path], kafka: str, topic: str, from_cluster: str, client_config: Path | None
-) -> tuple[OwnConfig, ...]:
-    """Read the files, or ask the cluster. Raises ScenarioError if nothing is understood."""
-    from ackproof.audit.accepted import FILE
-    from ackproof.own_config.reading import read_clusters
-
-    if not paths and not from_cluster:
-        raise ScenarioError(
-            "name configuration files or a folder, or a running cluster with --from-cluster",
-            hint="`ackproof audit --help` lists what is read.",
-        )
-    clusters = read_clusters([path for path in paths if path.name != FILE], kafka=kafka)
-    own = clusters[0]
-    if from_cluster:
-        from ackproof.own_config.reading import client_settings
-        from ackproof.own_config.running import ask_beside
-
-        client = client_settings(client_config) if client_config else {}
-        asked = ask_beside(replace(own, kafka=None), from_cluster, topic, client)
-        own = replace(asked, kafka=asked.kafka or own.kafka)
-        clusters = (own,)
-    if not own.read:
-        raise ScenarioError("\n".join(f"{one.file}: {one.reason}" for one in own.refused))
-    return clusters
+def _wanted(options: Mapping[str, Any]) -> dict[Output, Path | None]:
+    """Return the outputs that are asked for, each with its file if it has one."""
+    github = os.environ.get("GITHUB_ACTIONS") == "true"
+    return {
+        OUTPUTS[name]: value if isinstance(value, Path) else None
+        for name, value in options.items()
+        if value or (name == "annotations" and github)
+    }
 
 
-def _compared(
-    after: Audit, paths: Sequence[Path], against: str, *, kafka: str, topic: str
-) -> Difference:
-    """Compare with the same files of a git revision, or with those of another path."""
-    from ackproof.audit.auditing import of_clusters
-    from ackproof.audit.diff import at_revision, difference
-    from ackproof.own_config.reading import read_clusters, read_texts
-
-    if Path(against).exists():
-        clusters = read_clusters([Path(against)], kafka=kafka)
-    else:
-        clusters = read_texts(at_revision(paths, against), kafka=kafka)
-    names = {one.name for own in clusters for one in own.topics}
-    nothing = not clusters[0].read or (topic and topic not in names)
-    before = None if nothing else of_clusters(clusters, topic=topic)
-    return difference(before, after, base=against)
+def _detail(outputs: Iterable[Output]) -> Detail:
+    detail = Detail.NOTHING
+    for output in outputs:
+        detail |= output.shows
+    return detail
 
 
-def _write(audit: Audit, wanted: Mapping[str, Any]) -> bool:
-    """Write the outputs that are wanted; return whether one of them is standard output."""
+def _write(output: Output, text: str, to: Path | None) -> None:
     from ackproof.runs.directory import disk_errors
 
-    to_stdout = False
-    for name, to in wanted.items():
-        output = OUTPUTS[name]
-        if not to and not (name == "annotations" and os.environ.get("GITHUB_ACTIONS") == "true"):
-            continue
-        text = output.render(audit)
-        if output.to == "file" and str(to) != "-":
-            with disk_errors(to):
-                to.write_text(text, encoding="utf-8")
-        else:
-            typer.echo(text, nl=False, err=output.to == "stderr")
-            to_stdout |= output.to != "stderr"
-    return to_stdout
+    if to and str(to) != "-":
+        with disk_errors(to):
+            to.write_text(text, encoding="utf-8")
+    else:
+        typer.echo(text, nl=False, err=output.to == "stderr")

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Literal
 
+from ackproof.audit.detail import Detail
+
 if TYPE_CHECKING:
     from ackproof.audit.answer import Audit
 
@@ -19,12 +21,14 @@ class Output:
     """A form in which an audit is shown.
 
     module: in this folder; it is imported only for a command that asks for this output. to: a file
-    that an option names, or standard output or error. help: of the option.
+    that an option names, or standard output or error. shows: what it needs besides the risks.
+    help: of the option.
     """
 
     name: str
     module: str
     to: Literal["file", "stdout", "stderr"]
+    shows: Detail
     help: str = ""
 
     def render(self, audit: Audit) -> str:
@@ -32,24 +36,40 @@ class Output:
         return text
 
 
+#: What the terminal shows, too.
+SUMMARY = Detail.TABLES
+
 OUTPUTS: Mapping[str, Output] = {
     output.name: output
     for output in (
-        Output(name="sarif", module="sarif", to="file", help="For code scanning."),
-        Output(name="junit", module="junit", to="file"),
+        Output(
+            name="sarif",
+            module="sarif",
+            to="file",
+            shows=Detail.EVERY,
+            help="For code scanning.",
+        ),
+        Output(name="junit", module="junit", to="file", shows=Detail.FAILING),
         Output(
             name="markdown",
             module="markdown",
             to="file",
+            shows=SUMMARY,
             help="For a pull request; - is standard output.",
         ),
-        Output(name="html", module="page", to="file", help="A page."),
+        Output(name="html", module="page", to="file", shows=SUMMARY, help="A page."),
         Output(
             name="annotations",
             module="annotations",
             to="stderr",
+            shows=Detail.FAILING,
             help="GitHub's annotations, on standard error. [default: in GitHub Actions]",
         ),
-        Output(name="json", module="json_document", to="stdout"),
+        Output(
+            name="json",
+            module="json_document",
+            to="stdout",
+            shows=Detail.CHANGED | Detail.EVERY,
+        ),
     )
 }

@@ -45,22 +45,26 @@ def document(audit: Audit) -> dict[str, Any]:
 
 
 def _risks(risks: Iterable[Risk]) -> list[dict[str, Any]]:
-    listed = list(risks)
-    first = {id(one): variants[0] for variants in merging.alike(listed) for one in variants}
-    return [_risk(one, first[id(one)]) for one in listed]
+    first: dict[object, Risk] = {}
+    listed = []
+    for risk in risks:
+        variant_of = first.setdefault(merging.without_ways(risk), risk)
+        listed.append(_risk(risk, None if variant_of is risk else variant_of))
+    return listed
 
 
-def _risk(risk: Risk, first: Risk) -> dict[str, Any]:
-    fields_of = _fields(risk.told())
-    del fields_of["tell"], fields_of["failing"]
+def _risk(risk: Risk, variant_of: Risk | None = None) -> dict[str, Any]:
+    own = _fields(risk)
+    del own["failing"]
     return {
-        **fields_of,
+        **own,
+        "when": {key: str(value) for key, value in risk.when.items()},
         "decided_by": [*map(_decision, risk.decided_by)],
         "runs": risk.runs and _fields(risk.runs),
         "here": risk.here and _fields(risk.here),
         "case": risk.case or None,
         "accepted": risk.accepted or None,
-        "variant_of": None if risk is first else first.failures,
+        "variant_of": variant_of and variant_of.failures,
     }
 
 
@@ -86,7 +90,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
         **_parts(finding.answer),
         "file": finding.file,
         "line": finding.line,
-        "risk": _risk(finding.risk, finding.risk),
+        "risk": _risk(finding.risk),
     }
 
 
@@ -120,6 +124,6 @@ def _answer(answer: Answer) -> dict[str, Any]:
 def _alternative(alternative: Alternative) -> dict[str, Any]:
     return {
         "changes": [*map(_decision, alternative.changes)],
-        "risks": _risks(risk for risk, _ in merging.risks(alternative.assumed)),
-        "survives": merging.survives(alternative.assumed),
+        "risks": _risks(alternative.risks),
+        "survives": alternative.survives,
     }

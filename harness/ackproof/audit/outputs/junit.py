@@ -33,7 +33,7 @@ def _risk_cases(answer: Answer, audit: Audit) -> Iterator[ET.Element]:
         if finding.failing:
             failure = ET.SubElement(case, "failure", type=finding.rule)
             failure.set("message", cleaned(text(finding)))
-            lines = [f"{finding.file}:{finding.line}", text(finding), *risk.told().trace]
+            lines = [f"{finding.file}:{finding.line}", text(finding), *risk.trace]
             failure.text = cleaned("\n".join(lines))
         elif risk.accepted:
             ET.SubElement(case, "skipped", message=cleaned(f"accepted: {risk.accepted}"))

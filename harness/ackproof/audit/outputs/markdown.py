@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from ackproof.audit.answer import Audit, Difference
 from ackproof.audit.finding import title
-from ackproof.audit.summary import Summary, summaries
+from ackproof.audit.outputs.summary import Summary, summaries
 
 _SIGNS = {"YES": "❌", "NO": "✅"}
 _MOST_GROUPS = 20
@@ -56,7 +56,7 @@ def _group(summary: Summary) -> Iterator[str]:
     yield from _row(("after", "", *summary.table.columns, "runs"))
     yield from _row(("---",) * (len(summary.table.columns) + 3))
     for row in summary.table.rows:
-        cells = [f"**{cell}**" if cell[:3].isupper() else cell for cell in row.cells]
+        cells = [f"**{one.text}**" if one.tone == "bad" else one.text for one in row.cells]
         yield from _row((row.label, row.cases, *cells, row.runs))
     yield ""
     yield from (f"{_cell(footnote)}  " for footnote in summary.table.footnotes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ackproof.audit.answer import Audit
 from ackproof.audit.finding import detail, title
-from ackproof.audit.summary import summaries
+from ackproof.audit.outputs.summary import summaries
 from ackproof.rendering.pages import static_page
 
 #: Groups of topics on a page.
@@ -19,6 +19,7 @@ def render(audit: Audit) -> str:
         audit=audit,
         summaries=summaries(audit)[:_MOST_GROUPS],
         tones={"YES": "lost", "NO": "kept"},
+        pills={"bad": "lost", "good": "kept"},
         title_of=title,
         detail_of=detail,
     )

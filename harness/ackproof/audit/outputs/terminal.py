@@ -13,11 +13,13 @@ from rich.text import Text
 
 from ackproof.audit.answer import Audit, Difference
 from ackproof.audit.finding import text, title
-from ackproof.audit.summary import Summary, summaries
+from ackproof.audit.outputs.summary import Summary, summaries
 from ackproof.console import print_item, say
 from ackproof.own_config.configuration import NoFile
 
+#: Styles of verdicts, and of cells.
 _TONES = {"YES": "bold red", "NO": "bold green", "DEPENDS": "bold yellow"}
+_STYLES = {"good": "green", "bad": "bold red", "unclear": "yellow", "plain": ""}
 #: Groups of topics that are listed after the first one.
 _MOST_GROUPS = 12
 _MOST_WARNINGS = 8
@@ -122,7 +124,10 @@ def _tables(summary: Summary, width: int) -> Iterator[Table]:
     while first < len(heads):
         last, room = first, width - _LABEL
         while last < len(heads):
-            texts = [*heads[last].split("\n"), *(row.cells[last] for row in summary.table.rows)]
+            texts = [
+                *heads[last].split("\n"),
+                *(row.cells[last].text for row in summary.table.rows),
+            ]
             room -= max(map(len, texts)) + 2
             if room < 0 and last > first:
                 break
@@ -153,18 +158,10 @@ def _table(
     for row in summary.table.rows:
         label = f"{row.label} ({row.cases})" if narrow and row.cases else row.label
         shown = [row.cells[at] for at in columns]
-        cells = [Text(cell or "-", style=_tone(cell)) for cell in shown]
+        cells = [Text(cell.text or "-", style=_STYLES[cell.tone]) for cell in shown]
         known, seen = [Text(row.cases)] * cases, [Text(row.runs, style="dim")] * runs
         table.add_row(Text(label), *known, *cells, *seen)
     return table
-
-
-def _tone(cell: str) -> str:
-    if cell in ("safe", "no"):
-        return "green"
-    if cell[:3].isupper():
-        return "bold red"
-    return "yellow" if cell[:1].isalpha() else ""
 
 
 def _print_changes(console: Console, summary: Summary) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from ackproof.audit.answer import Failure, Failures, Risk
 from ackproof.audit.changes import _alike, best, candidates, decided_by
-from ackproof.audit.risks import lost, told
+from ackproof.audit.risks import lost, traced
 from ackproof.audit.setups import ELR, Setup, setups
 from ackproof.own_config.configuration import Client, Given, OwnConfig, Topic, kafka_default
 from support.origins import at
@@ -56,7 +56,7 @@ def changed(one: Setup, failures: Failures) -> list[tuple[str, str]]:
 
 def test_a_loss_has_a_way_and_its_records() -> None:
     one = setup("4.3.1")
-    risk = told(one, risk_of(one, (LAG, POWER)))
+    risk = traced(one, risk_of(one, (LAG, POWER)))
     assert risk.at_risk == "records that were acked while the leader was alone in the ISR"
     assert risk.at_risk in risk.text
     assert risk.trace[-1].endswith("it is lost.")

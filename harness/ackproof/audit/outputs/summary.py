@@ -6,8 +6,8 @@ the topic share one.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 
 from ackproof.audit.answer import (
     Answer,
@@ -17,7 +17,9 @@ from ackproof.audit.answer import (
     Failures,
     Risk,
 )
-from ackproof.audit.table import STOPS, Table, table
+from ackproof.audit.finishing import grouped, losses
+from ackproof.audit.outputs.cells import ShownTable, shown
+from ackproof.audit.table import STOPS
 from ackproof.audit.words import EFFECTS, condition, milder, phrase, spelled
 from ackproof.own_config.configuration import JAVA_CLIENT, KAFKA, LIBRDKAFKA, Default, Origin
 
@@ -48,7 +50,7 @@ class Summary:
     verdict: str
     verdict_text: str
     facts: tuple[str, ...]
-    table: Table
+    table: ShownTable
     how: tuple[str, ...]
     how_case: str
     how_when: str
@@ -69,72 +71,10 @@ _VERDICTS = ("YES", "DEPENDS", "NOT DECIDED", "NO")
 
 def summaries(audit: Audit) -> list[Summary]:
     """Return a summary for each group of alike answers, the worst first."""
-    ordered = sorted(_groups(audit), key=lambda group: _severity(group[0]), reverse=True)
-    found = [_summary(group) for group in ordered]
-    return sorted(found, key=lambda one: _VERDICTS.index(one.verdict))
-
-
-def _groups(audit: Audit) -> list[list[Answer]]:
-    groups: dict[object, list[Answer]] = {}
-    for answer in audit.answers:
-        groups.setdefault(_key(answer), []).append(answer)
-    return list(groups.values())
-
-
-#: The most topics with the same answer that have an answer each.
-_MOST_ALIKE = 20
-
-
-def summed_up(audit: Audit) -> Audit:
-    """Return the audit with one answer for each large group of topics that only differ by name."""
-    answers: list[Answer] = []
-    for first, *others in _groups(audit):
-        if len(others) < _MOST_ALIKE:
-            answers += [first, *others]
-        else:
-            answers.append(replace(first, alike=tuple(one.topic for one in others)))
-    return replace(audit, answers=tuple(answers))
-
-
-#: Losses by defects that seldom bite; `losses` puts them behind the others.
-_RARE = ("B12", "B13", "B22", "B23")
-
-
-def losses(risks: Iterable[Risk]) -> list[Risk]:
-    """Return the losses that nobody accepted, the worst first.
-
-    Of those under assumptions, the ones of the newest version and with acks=all come first.
-    """
-    lost = [risk for risk in risks if risk.effect is Effect.LOST and not risk.accepted]
-    return sorted(
-        lost,
-        key=lambda risk: (
-            bool(risk.when),
-            risk.case in _RARE,
-            not risk.when.get("kafka.version", "or later").endswith("or later"),
-            risk.when.get("acks", "all") != "all",
-            risk.when.get("replication.factor") == "1",
-            risk.likelihood != "certain",
-            len(risk.when),
-            len(risk.failures),
-        ),
-    )
-
-
-def _key(answer: Answer) -> object:
-    return (
-        answer.cluster,
-        answer.producer,
-        answer.consumer,
-        tuple(sorted((key, given.value) for key, given in answer.settings.items())),
-        answer.unstated,
-        tuple(
-            (risk.effect, risk.likelihood, risk.failures, str(risk.when), bool(risk.accepted))
-            for risk in answer.risks
-        ),
-        answer.survives,
-        answer.undecided,
-    )
+    groups = [[audit.answers[at] for at in group] for group in grouped(audit.answers)]
+    ordered = sorted(groups, key=lambda group: _severity(group[0]), reverse=True)
+    every = [_summary(group) for group in ordered]
+    return sorted(every, key=lambda one: _VERDICTS.index(one.verdict))
 
 
 def _severity(answer: Answer) -> tuple[int, ...]:
@@ -149,7 +89,7 @@ def _summary(group: Sequence[Answer]) -> Summary:
     topics = tuple(name for one in group for name in (one.topic, *one.alike) if name)
     lost = losses(answer.risks)
     verdict, text = _verdict(answer, lost)
-    how = next((told for risk in lost if (told := risk.told()).trace), None)
+    how = answer.worst
     return Summary(
         answer=answer,
         topics=topics,
@@ -157,7 +97,7 @@ def _summary(group: Sequence[Answer]) -> Summary:
         verdict=verdict,
         verdict_text=text,
         facts=tuple(_facts(answer)),
-        table=table(answer),
+        table=shown(answer),
         how=how.trace if how else (),
         how_case=how.case if how else "",
         how_when=condition(how.when) if how else "",
@@ -208,7 +148,7 @@ def _verdict(answer: Answer, lost: Sequence[Risk]) -> tuple[str, str]:
     if always:
         ways = f"in {spelled(len(always))} way{'s' if len(always) > 1 else ''}"
         return "YES", f"{ways}, and in {len(others)} more that depend on {keys}" if others else ways
-    if lost and _loses_always(answer):
+    if lost and answer.always_lost and not any(risk.accepted for risk in answer.risks):
         return "YES", f"in ways that depend on {keys}"
     if lost:
         return "DEPENDS", f"on {keys}, which the files leave open"
@@ -217,14 +157,6 @@ def _verdict(answer: Answer, lost: Sequence[Risk]) -> tuple[str, str]:
     if any(risk.effect is Effect.REFUSED and not risk.when for risk in answer.risks):
         return "NO", "nothing is acknowledged, because the configuration is refused"
     return "NO", "not by any failures that were looked at"
-
-
-def _loses_always(answer: Answer) -> bool:
-    """Whether something is lost under each value that the files leave open."""
-    accepted = any(risk.accepted for risk in answer.risks)
-    return not accepted and all(
-        any(risk.effect is Effect.LOST for risk in one.risks) for one in answer.assumed
-    )
 
 
 def _origin(source: Origin) -> str:

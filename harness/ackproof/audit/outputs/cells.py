@@ -1,0 +1,139 @@
+"""The table of an answer in words, which the terminal, Markdown and the page show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from ackproof.audit.answer import Answer, Cell, Column, Effect, Failures, Risk, Row, Word
+from ackproof.audit.table import same
+from ackproof.audit.words import condition, kinds, phrase_of, short
+
+_STOPS = {Effect.WRITES_STOP: "writes stop after", Effect.READS_STOP: "reads stop after"}
+_Tone = Literal["good", "bad", "unclear", "plain"]
+_TONES: Mapping[Word, _Tone] = {
+    Word.LOSES: "bad",
+    Word.CAN_LOSE: "bad",
+    Word.SAFE: "good",
+    Word.NO: "good",
+    Word.DOWN: "plain",
+    Word.UNKNOWN: "plain",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownCell:
+    """text: with the mark of its footnote. tone: of a loss that nobody accepted it is bad."""
+
+    text: str
+    tone: _Tone
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownRow:
+    """Failures, the known losses they cause, and a cell for each column.
+
+    runs: `10/10`, those on real brokers that showed it, or the losses of `--prove`.
+    """
+
+    label: str
+    cases: str
+    cells: tuple[ShownCell, ...]
+    runs: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownTable:
+    """footnotes: the conditions of cells, with their marks. more: losing sets without a row."""
+
+    columns: tuple[str, ...]
+    rows: tuple[ShownRow, ...]
+    footnotes: tuple[str, ...]
+    more: int
+
+
+def shown(answer: Answer) -> ShownTable:
+    """Return the table of an answer that has one."""
+    table = answer.table
+    if table is None:
+        return ShownTable(columns=(), rows=(), footnotes=(), more=0)
+    conditions = dict.fromkeys(_condition(cell) for row in table.rows for cell in row.cells)
+    marks = {text: chr(ord("a") + at) for at, text in enumerate(filter(None, conditions))}
+    return ShownTable(
+        columns=tuple(map(_head, table.columns)),
+        rows=tuple(_row(answer, row, table.replicas, marks) for row in table.rows),
+        footnotes=tuple(f"({mark}) {text}" for text, mark in marks.items()),
+        more=table.more,
+    )
+
+
+def _head(column: Column) -> str:
+    parts = [f"+ {short(setting, value)}" for setting, value in column.changes]
+    if column.values:
+        first, *others = column.values
+        parts.append(" or ".join([short(column.setting, first), *others]))
+    return " ".join(parts) or "today"
+
+
+def _condition(cell: Cell) -> str:
+    return " or ".join(condition(dict(pairs)) for pairs in cell.conditions)
+
+
+def _row(answer: Answer, row: Row, replicas: int | None, marks: Mapping[str, str]) -> ShownRow:
+    risks = [*_risks(answer, row)]
+    accepted = row.effect is Effect.LOST and bool(risks) and all(risk.accepted for risk in risks)
+    return ShownRow(
+        label=_label(row, replicas),
+        cases=", ".join(dict.fromkeys(risk.case for risk in risks if risk.case)),
+        cells=tuple(
+            _cell(cell, marks, accepted=accepted and at == 0) for at, cell in enumerate(row.cells)
+        ),
+        runs=_runs(risks),
+    )
+
+
+def _cell(cell: Cell, marks: Mapping[str, str], *, accepted: bool) -> ShownCell:
+    text = str(cell.word)
+    if cell.word is Word.DOWN:
+        fewest, most = cell.down
+        text = f"{fewest} to {most} down" if fewest < most else f"{fewest} down"
+    if accepted:
+        text = f"{text.lower()} (accepted)"
+    if cell.conditions:
+        text = f"{text} ({marks[_condition(cell)]})"
+    return ShownCell(text=text, tone="unclear" if accepted else _TONES.get(cell.word, "unclear"))
+
+
+def _risks(answer: Answer, row: Row) -> Iterator[Risk]:
+    """Yield the risks of a row; if it has none today, those after all changes."""
+    if row.effect is Effect.LOST:
+        today = [risk for one in row.sets for risk in same(answer.risks, Effect.LOST, one)]
+        yield from today or row.after
+    elif row.sets:
+        yield from (
+            risk for risk in answer.risks if (risk.effect, risk.case) == (row.effect, row.case)
+        )
+
+
+def _label(row: Row, replicas: int | None) -> str:
+    if not row.sets:
+        return _STOPS[row.effect]
+    if row.effect is Effect.LOST:
+        return phrase_of(row.sets, replicas)
+    alike: dict[object, list[Failures]] = {}
+    for failures in row.sets:
+        alike.setdefault(kinds(failures), []).append(failures)
+    causes = [phrase_of(sets) for sets in alike.values()]
+    few = len(causes) < 3
+    return " or ".join(causes) if few else f"{causes[0]}, or {len(causes) - 1} other failures"
+
+
+def _runs(risks: Sequence[Risk]) -> str:
+    for risk in risks:
+        if risk.here:
+            return f"lost {risk.here.lost:,} of {risk.here.acked:,} here"
+    runs = {risk.case: risk.runs for risk in risks if risk.runs}
+    if not runs:
+        return ""
+    return f"{sum(one.showed for one in runs.values())}/{sum(one.of for one in runs.values())}"

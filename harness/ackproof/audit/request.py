@@ -1,0 +1,141 @@
+"""The audit of files or of a running cluster: the one entry of the command, the API and pytest."""
+
+from __future__ import annotations
+
+import datetime
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ackproof.audit.accepted import FILE, with_accepted
+from ackproof.audit.answer import Audit, Difference
+from ackproof.audit.auditing import Drafted, drafted
+from ackproof.audit.detail import Detail
+from ackproof.audit.diff import at_revision, difference
+from ackproof.audit.failing import thresholds, with_failing
+from ackproof.audit.finishing import finished, with_traces
+from ackproof.errors import ScenarioError
+from ackproof.own_config.configuration import OwnConfig
+from ackproof.own_config.reading import client_settings, read_clusters, read_texts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What is audited, and what is asked about it.
+
+    files: of any shape that `own_config` reads, and folders. kafka: the version of the brokers; ''
+    for that of the files. topic: only this one. from_cluster: a running cluster that is asked too,
+    with the settings of a client. fail_on: the risks that fail, as for `--fail-on`. against: a
+    revision of git or a path to compare with; then only new risks fail. prove: the cases to run on
+    brokers, all losses if it is empty; None for none. scenarios, runs: folders for these runs.
+    detail: what outputs show.
+    """
+
+    files: tuple[Path, ...] = ()
+    kafka: str = ""
+    topic: str = ""
+    from_cluster: str = ""
+    client_config: Path | None = None
+    fail_on: tuple[str, ...] = ()
+    against: str = ""
+    prove: tuple[str, ...] | None = None
+    scenarios: Path = Path("audit")
+    runs: Path = Path("runs")
+    detail: Detail = Detail.TABLES | Detail.CHANGED | Detail.EVERY
+
+
+def audit(request: Request) -> Audit:
+    """Return the finished audit: read, answered, compared, marked, with all that outputs show.
+
+    Raises ScenarioError if nothing can be read, for an unknown topic, and for words of the request
+    that mean nothing; with `prove` the errors of a run.
+    """
+    counted = thresholds(request.fail_on)
+    began = time.monotonic()
+    clusters = read(request)
+    read_at = time.monotonic()
+    made = drafted(clusters, topic=request.topic, detail=request.detail)
+    if request.against:
+        made = _with_all_traces(made)
+    today = datetime.datetime.now(datetime.UTC).date()
+    whole = with_accepted(made.audit, request.files, today)
+    answered_at = time.monotonic()
+    if request.prove is not None:
+        whole = _proved(request, whole, clusters)
+    if request.against:
+        whole = replace(whole, difference=_compared(request, whole))
+    whole = with_failing(whole, counted)
+    drafts = [
+        replace(draft, answer=answer)
+        for draft, answer in zip(made.drafts, whole.answers, strict=True)
+    ]
+    kinds = sum(not draft.copied for draft in made.drafts)
+    judging = f"judging {kinds:,} kind{'s' * (kinds != 1)} of topics with their producers"
+    return replace(
+        whole,
+        answers=finished(drafts, request.detail),
+        seconds={"reading": read_at - began, judging: answered_at - read_at},
+    )
+
+
+def read(request: Request) -> tuple[OwnConfig, ...]:
+    """Read the files, or ask the cluster. Raises ScenarioError if nothing is understood."""
+    if not request.files and not request.from_cluster:
+        raise ScenarioError(
+            "name configuration files or a folder, or a running cluster with --from-cluster",
+            hint="`ackproof audit --help` lists what is read.",
+        )
+    files = [path for path in request.files if path.name != FILE]
+    clusters = read_clusters(files, kafka=request.kafka)
+    own = clusters[0]
+    if request.from_cluster:
+        from ackproof.own_config.running import ask_beside
+
+        client = client_settings(request.client_config) if request.client_config else {}
+        asked = ask_beside(replace(own, kafka=None), request.from_cluster, request.topic, client)
+        own = replace(asked, kafka=asked.kafka or own.kafka)
+        clusters = (own,)
+    if not own.read:
+        raise ScenarioError("\n".join(f"{one.file}: {one.reason}" for one in own.refused))
+    return clusters
+
+
+def _with_all_traces(made: Drafted) -> Drafted:
+    drafts = tuple(map(with_traces, made.drafts))
+    answers = tuple(draft.answer for draft in drafts)
+    return replace(made, audit=replace(made.audit, answers=answers), drafts=drafts)
+
+
+def _compared(request: Request, after: Audit) -> Difference:
+    """Compare with the same files of a git revision, or with those of another path."""
+    if Path(request.against).exists():
+        clusters = read_clusters([Path(request.against)], kafka=request.kafka)
+    else:
+        earlier = at_revision(request.files, request.against)
+        clusters = read_texts(earlier, kafka=request.kafka)
+    names = {one.name for own in clusters for one in own.topics}
+    nothing = not clusters[0].read or (request.topic and request.topic not in names)
+    before = None if nothing else _with_all_traces(drafted(clusters, topic=request.topic)).audit
+    return difference(before, after, base=request.against)
+
+
+def write_scenario(request: Request, case: str) -> Path:
+    """Write the scenario of a case or of failures; return its path."""
+    from ackproof.audit import prove
+
+    clusters = read(request)
+    whole = drafted(clusters, topic=request.topic).audit
+    [path] = prove.write_scenarios(clusters, prove.wanted(whole, [case]), out=request.scenarios)
+    return path
+
+
+def _proved(request: Request, whole: Audit, clusters: Sequence[OwnConfig]) -> Audit:
+    from ackproof.audit import prove
+    from ackproof.console import Console
+    from ackproof.progress import ConsoleReporter
+
+    risks = prove.wanted(whole, request.prove or ())
+    scenarios = prove.write_scenarios(clusters, risks, out=request.scenarios)
+    reporter = ConsoleReporter(Console(stderr=True))
+    return prove.prove(whole, risks, scenarios, runs=request.runs, reporter=reporter)
