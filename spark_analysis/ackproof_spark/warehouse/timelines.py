@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ackproof_spark.metrics import ack_latency, quantiles
 from ackproof_spark.spark.functions import Column, DataFrame, F, Window, union
 from ackproof_spark.tables import PROBE_PRODUCERS, Outcome
 
@@ -138,17 +139,15 @@ _COUNTS = {"unknown": "unknown_outcome"}
 
 _QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p999": 0.999}
 
-#: Quantiles are values that occurred; their rank is off by at most 1/this of a second's acks.
-_ACCURACY = 10_000
-
 
 def per_second(
     ledger: DataFrame, reads: DataFrame, *, timed: Sequence[str] | None = None
 ) -> DataFrame:
     """Return `run_id` and the columns of `schemas.METRICS`, for each second of a run.
 
-    `timed`: the runs whose latency counts, by default all. A run without sends has no row. A send
-    without an outcome, because its producer died, counts when it was sent.
+    Latencies are those of the sends that were sent in the second, as on a run's page. `timed`: the
+    runs whose latency counts, by default all. A run without sends has no row. A send without an
+    outcome, because its producer died, counts when it was sent.
     """
     workload = ledger.where(f"producer < {PROBE_PRODUCERS}")
     counts_latency = F.lit(True) if timed is None else F.col("run_id").isin(*timed)
@@ -157,16 +156,15 @@ def per_second(
         "outcome",
         second(F.coalesce("sent_at", "resolved_at")).alias("sent_s"),
         second(F.coalesce("resolved_at", "sent_at")).alias("done_s"),
-        F.when(
-            (F.col("outcome") == Outcome.ACKED) & counts_latency,
-            F.unix_micros("resolved_at") - F.unix_micros("sent_at"),
-        ).alias("latency"),
+        F.when(counts_latency, ack_latency()).alias("latency"),
     )
-    sent = sends.groupBy("run_id", F.col("sent_s").alias("s")).agg(F.count("*").alias("sent"))
-    done = sends.groupBy("run_id", F.col("done_s").alias("s")).agg(
-        *(F.count_if(F.col("outcome") == outcome).alias(outcome.value) for outcome in Outcome),
-        F.percentile_approx("latency", list(_QUANTILES.values()), _ACCURACY).alias("quantiles"),
+    sent = sends.groupBy("run_id", F.col("sent_s").alias("s")).agg(
+        F.count("*").alias("sent"),
+        quantiles("latency", _QUANTILES.values()).alias("quantiles"),
         F.max("latency").alias("longest"),
+    )
+    done = sends.groupBy("run_id", F.col("done_s").alias("s")).agg(
+        *(F.count_if(F.col("outcome") == outcome).alias(outcome.value) for outcome in Outcome)
     )
     seconds = (
         sends.groupBy("run_id")
@@ -176,7 +174,7 @@ def per_second(
     counts = ("sent", *(outcome.value for outcome in Outcome))
     key = ["run_id", "s"]
     return (
-        _availability(sends, seconds)
+        _acking_share(sends, seconds)
         .join(sent, key, "left")
         .join(done, key, "left")
         .join(lag(ledger, reads, seconds), key, "left")
@@ -193,18 +191,18 @@ def per_second(
                 for index, name in enumerate(_QUANTILES)
             ),
             (F.col("longest") / 1e3).alias("latency_max_ms"),
-            "availability",
+            "acking_share",
             "lag",
         )
     )
 
 
-def _availability(sends: DataFrame, seconds: DataFrame) -> DataFrame:
-    """Return every second of `seconds` with its availability.
+def _acking_share(sends: DataFrame, seconds: DataFrame) -> DataFrame:
+    """Return every second of `seconds` with the share of partitions that acked a send.
 
-    This is the share of partitions with an ack in the second, of those with a send in flight. The
-    sends in flight are those sent before its end, minus those resolved before its start. The first
-    second has none: the clients began in the middle of it.
+    It is the share of those with a send in flight: those sent before its end, minus those resolved
+    before its start. The first second has none: the clients began in the middle of it. The
+    availability of a run is another measure, see `metrics.unavailability`.
     """
     zero = F.lit(0)
     acked = (F.col("outcome") == Outcome.ACKED).cast("int")
@@ -221,13 +219,13 @@ def _availability(sends: DataFrame, seconds: DataFrame) -> DataFrame:
     until_now = by_time.rowsBetween(Window.unboundedPreceding, 0)
     before = by_time.rowsBetween(Window.unboundedPreceding, -1)
     in_flight = F.sum("sent").over(until_now) - F.coalesce(F.sum("done").over(before), zero)
-    available = F.when(F.col("in_flight") > 0, (F.col("acked") > 0).cast("double"))
+    acks = F.when(F.col("in_flight") > 0, (F.col("acked") > 0).cast("double"))
     return (
         changes.withColumn("in_flight", in_flight)
         .groupBy("run_id", "s")
-        .agg(F.avg(available).alias("share"))
+        .agg(F.avg(acks).alias("share"))
         .withColumn("first", F.min("s").over(Window.partitionBy("run_id")))
         .select(
-            "run_id", "s", F.when(F.col("s") > F.col("first"), F.col("share")).alias("availability")
+            "run_id", "s", F.when(F.col("s") > F.col("first"), F.col("share")).alias("acking_share")
         )
     )

@@ -159,7 +159,7 @@ def test_faults_have_the_numbers_of_the_page(loaded, run_dirs):
 def test_seconds_add_up_to_the_run(loaded):
     summed = loaded.query(
         "SELECT r.run_id, r.sent, r.acked, sum(m.sent) AS sent_s, sum(m.acked) AS acked_s, "
-        "min_by(m.availability, m.occurred_at) AS first "
+        "min_by(m.acking_share, m.occurred_at) AS first "
         "FROM runs AS r JOIN metrics AS m ON r.run_id = m.run_id "
         "GROUP BY r.run_id, r.sent, r.acked"
     )

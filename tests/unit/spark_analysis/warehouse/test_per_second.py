@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import random
 from collections import defaultdict
 from datetime import UTC, datetime, timedelta
 
+import numpy as np
 import pytest
 
 from ackproof_spark.spark.small_data import small_plans
@@ -64,6 +66,13 @@ ACKED = [
 ]
 READS = [read(0, 0.9, 10), read(0, 2.5, 14), read(1, 2.6, 3), read(0, 9.0, 15)]
 
+#: When 200 sends were sent and acked, in seconds.
+DRAWN = [
+    (sent, sent + draw.lognormvariate(-5, 1))
+    for draw in [random.Random(1)]
+    for sent in sorted(draw.uniform(0, 2) for _ in range(200))
+]
+
 #: Sends and reads of each run.
 RUNS = {
     "idle": ([send(0, 0.1, 0.2), send(0, 2.1, 2.2)], []),
@@ -77,6 +86,7 @@ RUNS = {
         [],
     ),
     "latencies": ([send(0, 0.0, 0.5), send(0, 0.5, 1.25), send(0, 0.1, 1.5, "failed")], []),
+    "drawn": ([send(0, *times) for times in DRAWN], []),
     "never-sent": ([send(0, None, None, "unknown")], []),
     "one-group": (ACKED, READS),
     "slow-group": (ACKED, [*READS, read(0, 1.5, 12, group="slow")]),
@@ -108,12 +118,12 @@ def found(spark):
 
 def seconds(rows):
     return [
-        (row["sent"], row["acked"], row["failed"], row["unknown_outcome"], row["availability"])
+        (row["sent"], row["acked"], row["failed"], row["unknown_outcome"], row["acking_share"])
         for row in rows
     ]
 
 
-def test_a_second_without_sends_in_flight_has_no_availability(found):
+def test_a_second_without_sends_in_flight_has_no_acking_share(found):
     assert seconds(found["idle"]) == [
         (1, 1, 0, 0, None),
         (0, 0, 0, 0, None),
@@ -130,9 +140,22 @@ def test_a_send_counts_in_every_second_in_which_it_is_in_flight(found):
     ]
 
 
-def test_latencies_are_of_sends_acked_in_the_second(found):
-    assert [row["latency_p50_ms"] for row in found["latencies"]] == [500.0, 750.0]
-    assert [row["latency_max_ms"] for row in found["latencies"]] == [500.0, 750.0]
+def test_latencies_are_of_sends_of_the_second(found):
+    assert [row["latency_p50_ms"] for row in found["latencies"]] == [500.0, None]
+    assert [row["latency_max_ms"] for row in found["latencies"]] == [750.0, None]
+
+
+def test_quantiles_are_those_of_the_page(found):
+    """`test_overview` compares the page with the same function of numpy."""
+    for second, row in enumerate(found["drawn"][:2]):
+        values = [
+            1000 * (round(acked, 6) - round(sent, 6))
+            for sent, acked in DRAWN
+            if int(sent) == second
+        ]
+        for name, share in (("p50", 0.5), ("p99", 0.99)):
+            exact = np.quantile(values, share, method="inverted_cdf")
+            assert row[f"latency_{name}_ms"] == pytest.approx(exact, abs=2e-3)
 
 
 @pytest.mark.parametrize("timed", [pytest.param([], marks=pytest.mark.slow), ["idle"]])

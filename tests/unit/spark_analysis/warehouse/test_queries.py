@@ -150,7 +150,7 @@ def check(answers: dict[str, list[dict[str, Any]]], run_dirs: dict[str, Path]) -
     for verdict in verdicts.values():
         # Each run had seconds without acks, but its first one, in which clients began, is none.
         row = worst[verdict.run_id]
-        assert float(row["available_partitions_percent"]) < 100
+        assert float(row["acking_partitions_percent"]) < 100
     for name in ("one", "two", "lingers"):
         assert "F2 kill" in worst[verdicts[name].run_id]["faults_in_force"]
 

@@ -1,16 +1,16 @@
--- In which second of each run were the fewest partitions available, and which faults held then? If all
--- were available all the time, it is the second with the longest latency. The first second, in which
+-- In which second of each run did the fewest partitions ack, and which faults held then? If all acked
+-- all the time, it is the second with the longest latency. The first second, in which
 -- clients start, is left out.
 SELECT
   r.scenario, r.configuration, r.kafka_version, m.run_id, m.occurred_at, m.sent, m.acked,
-  round(100 * m.availability, 1) AS available_partitions_percent,
+  round(100 * m.acking_share, 1) AS acking_partitions_percent,
   round(m.latency_max_ms, 1) AS latency_max_ms,
   concat_ws(', ', sort_array(collect_set(concat('F', f.fault_number, ' ', f.fault)))) AS faults_in_force
 FROM (
   SELECT *, row_number() OVER (
-    PARTITION BY run_id ORDER BY availability, latency_max_ms DESC NULLS LAST, occurred_at
+    PARTITION BY run_id ORDER BY acking_share, latency_max_ms DESC NULLS LAST, occurred_at
   ) AS place
-  FROM {schema}metrics WHERE availability IS NOT NULL
+  FROM {schema}metrics WHERE acking_share IS NOT NULL
 ) AS m
 JOIN {schema}runs AS r ON r.run_id = m.run_id
 LEFT JOIN {schema}fault_windows AS f
