@@ -44,7 +44,7 @@ def print_advice(
     """
     total = len(cluster.situations)
     for acks, judged in together(by_acks):
-        console.print(f"Records acknowledged with {acks}:", style="bold")
+        console.print(f"Records acknowledged with {with_acks(acks)}:", style="bold")
         best = judged[0]
         steps = "; then ".join(map(str, best.steps)) or "nothing has to be done"
         words = _words(best, total, cluster.not_judged, counted=cluster.offsets_known)
@@ -52,7 +52,7 @@ def print_advice(
         console.print(f"{first}{steps}: {words}.", style="bold", highlight=False)
         for line in group_lines(best, cluster):
             console.print(f"  {line}", highlight=False, markup=False)
-        for failure in failures.get(acks.partition(" ")[0].removeprefix("acks="), ()):
+        for failure in failures.get(acks[0], ()):
             _print_failure(console, failure, total)
         table = Table(box=None, pad_edge=False)
         for heading in ("steps", "acknowledged records", "offsets", "cannot be written then"):
@@ -94,13 +94,17 @@ def notes(cluster: ClusterState, most: int) -> Iterator[tuple[str, str]]:
 
 def together(
     by_acks: Mapping[str, Sequence[Alternative]],
-) -> Iterator[tuple[str, Sequence[Alternative]]]:
-    """Yield the answers, and equal ones once."""
+) -> Iterator[tuple[tuple[str, ...], Sequence[Alternative]]]:
+    """Yield the answers, and equal ones once, with their acks."""
     first, *others = by_acks.items()
     if others and first[1] == others[0][1]:
-        yield f"acks={first[0]} or acks={others[0][0]}", first[1]
+        yield (first[0], others[0][0]), first[1]
     else:
-        yield from ((f"acks={acks}", judged) for acks, judged in by_acks.items())
+        yield from (((acks,), judged) for acks, judged in by_acks.items())
+
+
+def with_acks(acks: Sequence[str]) -> str:
+    return " or ".join(f"acks={each}" for each in acks)
 
 
 def _print_failure(console: Console, failure: Failure, total: int) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 from ackproof.comparison.summary import Cell, Spread, Summary
 from ackproof.report import formatting as fmt
@@ -61,19 +62,27 @@ def shown_runs(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """A cell of the table: the number, and what it needs to be understood."""
+    """A cell of the table: the number, and what it needs to be understood.
+
+    `tone`: `lost` if records were; `yes`, `no`, `undecided` for whether runs are as expected.
+    """
 
     text: str
     note: str = ""
+    tone: Literal["", "lost", "yes", "no", "undecided"] = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """A question with its answer for each configuration; `brief` is the question in few words."""
+    """A question with its answer for each configuration; `brief` is the question in few words.
+
+    `names`: whether the answers name the configurations.
+    """
 
     text: str
     brief: str
     answers: list[Answer]
+    names: bool = False
 
 
 def questions(summary: Summary) -> list[Question]:
@@ -113,7 +122,12 @@ def _configurations(summary: Summary) -> list[Question]:
     """
     cells = summary.cells
     settings = [
-        Question(text=key, brief=key, answers=[Answer(text=cell.settings[key]) for cell in cells])
+        Question(
+            text=key,
+            brief=key,
+            answers=[Answer(text=cell.settings[key]) for cell in cells],
+            names=True,
+        )
         for key in cells[0].settings
     ]
     distinct = {tuple(cell.settings.values()) for cell in cells}
@@ -121,7 +135,8 @@ def _configurations(summary: Summary) -> list[Question]:
     if settings and len(distinct) == len(cells) and named:
         return settings
     names = [Answer(text=cell.configuration) for cell in cells]
-    return [Question(text="Configuration", brief="configuration", answers=names), *settings]
+    configuration = Question(text="Configuration", brief="configuration", answers=names, names=True)
+    return [configuration, *settings]
 
 
 def _differing_faults(summary: Summary) -> bool:
@@ -143,7 +158,7 @@ def _lost(cell: Cell) -> Answer:
     text = _number(cell.lost)
     if cell.trials > 1:
         text = f"{text}, in {cell.losing} of {runs}"
-    return Answer(text=text, note="; ".join(filter(None, (_rates(cell), model))))
+    return Answer(text=text, note="; ".join(filter(None, (_rates(cell), model))), tone="lost")
 
 
 def _rates(cell: Cell) -> str:
@@ -232,11 +247,14 @@ def _stopped(cell: Cell) -> Answer:
 def _expected(cell: Cell) -> Answer:
     runs = cell.trials + cell.inconclusive
     if cell.unexpected:
-        return Answer(text="no" if runs == 1 else f"no, in {cell.unexpected} of {runs} runs")
+        text = "no" if runs == 1 else f"no, in {cell.unexpected} of {runs} runs"
+        return Answer(text=text, tone="no")
     undecided = f"{cell.undecided} of {runs} inconclusive" if cell.undecided else ""
-    text = "yes" if cell.undecided < runs else "undecided" if runs else "not run"
+    tone: Literal["", "yes", "undecided"]
+    tone = "yes" if cell.undecided < runs else "undecided" if runs else ""
     failed = (f"not run: {cell.error}" if runs else cell.error) if cell.failed else ""
-    return Answer(text=text, note="; ".join(filter(None, (undecided, failed))))
+    note = "; ".join(filter(None, (undecided, failed)))
+    return Answer(text=tone or "not run", note=note, tone=tone)
 
 
 def _number(spread: Spread) -> str:

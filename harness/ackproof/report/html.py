@@ -270,14 +270,14 @@ _MOST_GROUPS = 100
 def write_advice_page(
     path: Path, cluster: ClusterState, by_acks: Mapping[str, Sequence[Alternative]]
 ) -> None:
-    from ackproof.advise.screen import distinct, group_lines, notes, together
+    from ackproof.advise.screen import distinct, group_lines, notes, together, with_acks
 
     _write_advice(
         path,
         "Which steps keep acknowledged records?",
         cluster=cluster,
         notes=list(notes(cluster, _MOST_GROUPS)),
-        by_acks=[(acks, distinct(judged)) for acks, judged in together(by_acks)],
+        by_acks=[(with_acks(acks), distinct(judged)) for acks, judged in together(by_acks)],
         groups=lambda one: list(group_lines(one, cluster)),
     )
 

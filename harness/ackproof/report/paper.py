@@ -72,7 +72,7 @@ def markdown(summary: Summary, verdicts: Sequence[Verdict], *, title: str) -> st
             )
         ),
         *comparison.notes(summary),
-        *wording.agreement_sentences(verdicts),
+        *(sentence for sentence, _ in wording.agreement_sentences(verdicts)),
         *certainty.statistics(summary),
     ]
     return "\n\n".join(parts) + "\n"

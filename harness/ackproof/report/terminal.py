@@ -58,14 +58,13 @@ def print_comparison(
     for verdict in examples:
         for line in wording.cause_sentences(verdict):
             say(console, f"{verdict.name}: {line}")
-    agreed = agreement_sentences(verdicts)
-    for line in agreed:
-        say(console, line, style=_FINDING if line.startswith("FINDING") else "")
+    for line, is_finding in agreement_sentences(verdicts):
+        say(console, line, style=_FINDING if is_finding else "")
     for verdict, run_dir in zip(verdicts, run_dirs, strict=True):
         if verdict.verdict is not Word.HOLDS:
             became = outcome(verdict)
             reason = verdict.reason if verdict.verdict is Word.INCONCLUSIVE else ""
-            # `agreed` has the first line of the reason of a prediction that nothing decided.
+            # `agreement_sentences` has the first line of the reason of an undecided run.
             undecided = verdict.predicted and wording.agreement_of(verdict) == "undecided"
             said = undecided and "\n" not in reason
             line = f"{verdict.name}: {became.text}{f' ({reason})' if reason and not said else ''}"
@@ -85,15 +84,13 @@ def _print_questions(console: Console, summary: Summary) -> None:
     for first in range(0, len(summary.cells), fitting):
         table = Table(box=box.SIMPLE, show_header=False, pad_edge=False, padding=(0, 1, 0, 0))
         table.add_column(no_wrap=True)
-        names = True
         for number, (label, question) in enumerate(zip(labels, questions, strict=True)):
             answers = range(first, min(first + fitting, len(summary.cells)))
-            names = names and question.brief != "lost"
-            last = names and questions[number + 1].brief == "lost"
+            last = question.names and not questions[number + 1].names
             table.add_row(
                 label,
                 *(_answer(question, answer) for answer in answers),
-                style="bold" if names else "",
+                style="bold" if question.names else "",
                 end_section=last,
             )
         for column in table.columns[1:]:
@@ -103,11 +100,7 @@ def _print_questions(console: Console, summary: Summary) -> None:
 
 def _answer(question: comparison.Question, number: int) -> Text:
     answer = question.answers[number]
-    style = ""
-    if question.brief == "lost" and not answer.text.startswith(("no", "-")):
-        style = TONE["lost"]
-    elif question.brief == "as expected":
-        style = _EXPECTED.get(answer.text.split(",")[0], "")
+    style = TONE["lost"] if answer.tone == "lost" else _EXPECTED.get(answer.tone, "")
     return Text("\n".join(filter(None, (answer.text, answer.note))), style=style)
 
 

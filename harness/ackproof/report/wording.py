@@ -383,14 +383,17 @@ def agreed(verdicts: Sequence[Verdict]) -> str:
     return f"Matches prediction: yes, in {names(agreeing)}."
 
 
-def agreement_sentences(verdicts: Sequence[Verdict]) -> list[str]:
-    """Return sentences on agreement, on findings, and on undecided runs with the reason."""
-    sentences = [agreed(verdicts)]
+def agreement_sentences(verdicts: Sequence[Verdict]) -> list[tuple[str, bool]]:
+    """Return sentences on agreement, on findings, and on undecided runs with the reason.
+
+    The second of each pair says whether it is a finding.
+    """
+    sentences = [(agreed(verdicts), False)]
     for verdict in verdicts:
         for finding in finding_sentences(verdict):
-            sentences.append(f"FINDING in {verdict.name}: {finding}")
+            sentences.append((f"FINDING in {verdict.name}: {finding}", True))
         if agreement_of(verdict) == "undecided":
             reason = verdict.reason.partition("\n")[0]  # the rest is what to do
             reason = reason if verdict.predicted else "no prediction was made"
-            sentences.append(f"Undecided in {verdict.name}: {reason}")
-    return [sentence for sentence in sentences if sentence]
+            sentences.append((f"Undecided in {verdict.name}: {reason}", False))
+    return [pair for pair in sentences if pair[0]]

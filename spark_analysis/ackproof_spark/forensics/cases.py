@@ -41,6 +41,17 @@ class Settings:
     acks: str
     kafka_version: str
 
+    def before(self, major: int, minor: int) -> bool:
+        """Return whether the brokers have an older Kafka; an unknown version is older than all."""
+        match = re.match(r"(\d+)\.(\d+)", self.kafka_version)
+        return not match or (int(match[1]), int(match[2])) < (major, minor)
+
+    @property
+    def apply_late_responses(self) -> bool:
+        """Whether a follower truncates on a fetch response of an older leader epoch."""
+        affected = not self.before(2, 8) and self.before(3, 9)
+        return affected or self.kafka_version in ("3.9.0", "4.0.0")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultKind:
@@ -165,7 +176,7 @@ class Circumstances:
         leader's log, or it truncated them.
         """
         return (
-            _version(self.settings.kafka_version) < (0, 11)
+            self.settings.before(0, 11)
             and self.acked is not None
             and not (self.zombie or self.unread)
             and self.next is not None
@@ -309,7 +320,7 @@ RULES = (
             and c.settings.acks == "all"
             and c.election is Election.CLEAN
             and c.next_had_them
-            and _applies_late_responses(c.settings.kafka_version)
+            and c.settings.apply_late_responses
         ),
     ),
     # After an unclean restart, brokers before 3.5 let such a replica join.
@@ -318,9 +329,7 @@ RULES = (
         title="stale replica rejoined the ISR (KIP-903)",
         headline="{acks}: the ISR was {isr}; {struck}, and a replica that had joined it since, "
         "without them, was elected",
-        fits=lambda c: (
-            c.replaced and not c.next_had_them and _version(c.settings.kafka_version) < (3, 5)
-        ),
+        fits=lambda c: c.replaced and not c.next_had_them and c.settings.before(3, 5),
     ),
 )
 
@@ -369,13 +378,3 @@ def _lost_bytes(c: Circumstances, broker: int) -> bool:
 def _stopped(c: Circumstances, broker: int) -> bool:
     """Whether a fault stopped or damaged a broker."""
     return any(fault.kind.past_tense and broker in fault.nodes for fault in c.faults)
-
-
-def _applies_late_responses(version: str) -> bool:
-    """Whether a follower truncates on a fetch response of an older leader epoch."""
-    return (2, 8) <= _version(version) < (3, 9) or version in ("3.9.0", "4.0.0")
-
-
-def _version(text: str) -> tuple[int, int]:
-    match = re.match(r"(\d+)\.(\d+)", text)
-    return (int(match[1]), int(match[2])) if match else (0, 0)

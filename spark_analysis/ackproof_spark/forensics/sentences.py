@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from string import Formatter
 
 from ackproof_spark.forensics.cases import Circumstances, Fault
 from ackproof_spark.forensics.terms import Election
@@ -37,12 +38,20 @@ def cause(c: Circumstances, headline: str, cut: tuple[int, int, datetime] | None
 
     `headline`: see `cases.classify`.
     """
-    struck = _struck(c)
-    headline = headline.format(
-        acks=f"acks={c.settings.acks}", leader=_leader(c), struck=struck, isr=_set(c.isr)
-    )
-    named = decisive(c) if struck in headline else None
-    return "; ".join([headline, *_facts(c, cut, named=named)])
+    text, names_fault = _headline(c, headline)
+    return "; ".join([text, *_facts(c, cut, named=decisive(c) if names_fault else None)])
+
+
+def _headline(c: Circumstances, template: str) -> tuple[str, bool]:
+    """Return the headline, and whether it names the decisive fault."""
+    fields = {
+        "acks": f"acks={c.settings.acks}",
+        "leader": _leader(c),
+        "struck": _struck(c),
+        "isr": _set(c.isr),
+    }
+    used = {name for _, name, _, _ in Formatter().parse(template)}
+    return template.format(**fields), "struck" in used
 
 
 def _leader(c: Circumstances) -> str:
