@@ -49,13 +49,13 @@ def _read(text: str) -> Expression:
 class Quantity:
     """A number of the cluster; comparing it with an integer gives a condition."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, *, name: str = "") -> None:
         self._text = text
+        self._name = name or text
 
     def _condition(self, op: str, value: int) -> Expression:
         if type(value) is not int:
-            name = self._text.replace("isr of", "ISR of", 1)
-            raise TypeError(f"the {name} is compared with an integer, not with {value!r}")
+            raise TypeError(f"the {self._name} is compared with an integer, not with {value!r}")
         return _read(f"{self._text} {op} {value}")
 
     __hash__ = None  # type: ignore[assignment]  # `==` gives a condition
@@ -157,7 +157,7 @@ def after(seconds: float) -> Expression:
 
 def isr(topic: str, partition: int) -> Isr:
     """Compare the committed ISR: with a size, or by ``==`` with a set of broker ids."""
-    return Isr(f"isr of {topic}-{partition}")
+    return Isr(f"isr of {topic}-{partition}", name=f"ISR of {topic}-{partition}")
 
 
 def epoch(topic: str, partition: int) -> Quantity:

@@ -173,7 +173,8 @@ def _validate(
                 line, in_matrix = locate(document, location)[0], False
             dotted = shortened(".".join(map(str, location))) or "scenario"
             problem = shortened(problem)
-            if source := _source(own, location, problem):
+            unknown = error["type"] == "extra_forbidden"
+            if source := _source(own, location, problem, unknown=unknown):
                 lines.append(f"{source}: {dotted}: {problem}")
                 continue
             named = in_matrix or combined
@@ -191,11 +192,13 @@ def _validate(
         raise ScenarioError("\n".join(dict.fromkeys(lines))) from invalid
 
 
-def _source(own: Overrides, location: YamlPath, problem: str) -> str:
-    """Return the origin of the value at `location`, or of the values in it that `problem` names."""
+def _source(own: Overrides, location: YamlPath, problem: str, *, unknown: bool) -> str:
+    """Return the origin of the value at `location`, or of the values in it that `problem` names.
+
+    unknown: `location` is a key that no scenario has.
+    """
     if source := own.source_of(location):
         return source
-    unknown = bool(location) and problem.startswith(f"{location[-1]!r} is not a key")
     words = set(re.findall(r"[\w.]*\w", problem))
     return ", ".join(
         source
