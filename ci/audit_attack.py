@@ -330,7 +330,7 @@ def _state(stage: Stage) -> tuple[int | None, list[int]]:
 def _views(
     cluster: KafkaCluster, informed: Sequence[int]
 ) -> Mapping[tuple[str, int], PartitionView]:
-    if cluster.topology.zookeeper:
+    if not cluster.topology.metadata.tells_brokers_isrs:
         return cluster.partitions()
     return cluster.partitions_known_to(informed[0])
 

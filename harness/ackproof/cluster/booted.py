@@ -28,7 +28,7 @@ from ackproof.cluster.node_files import bootstrap_checkpoint, new_id
 from ackproof.cluster.security import secured
 from ackproof.cluster.state import ClusterState
 from ackproof.cluster.topic_operations import TopicOperations
-from ackproof.cluster.topology import arrange
+from ackproof.cluster.topology import ZooKeeper, arrange
 from ackproof.containers import fake_clock
 from ackproof.containers.engine import remove_run
 from ackproof.errors import ClusterError
@@ -100,7 +100,7 @@ class KafkaCluster(ClusterState):
         if not running:
             names = ", ".join(node.name for node in voters)
             raise ClusterError(f"the metadata log cannot be read: none of {names} is running")
-        if self.topology.zookeeper:
+        if isinstance(self.topology.metadata, ZooKeeper):
             log = zookeeper_log.take(voters, run_dir)
         else:
             log = controllers_log.take(running, run_dir)
@@ -193,7 +193,7 @@ def booted(
             gateway=network.gateway,
         )
         checkpoint: Mapping[str, bytes] = {}
-        if not topology.zookeeper:
+        if topology.metadata.formats_directories:
             scram = security.scram if security else ""
             checkpoint = bootstrap_checkpoint(
                 client, image, spec.features, run_id=run_id, scram=scram

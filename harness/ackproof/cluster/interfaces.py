@@ -16,6 +16,7 @@ from ackproof.cluster.container_node import ContainerNode
 from ackproof.cluster.fault_errors import raises_fault_errors
 from ackproof.cluster.node import KafkaNode
 from ackproof.cluster.state import ClusterState
+from ackproof.cluster.topology import KRaft
 from ackproof.containers import block_limits, commands, fake_clock
 from ackproof.containers.images import VOLUME_DIR
 from ackproof.errors import ClusterError
@@ -95,7 +96,7 @@ class ClusterMetadata(PartitionMetadata, Metadata, Controllers):
         self._log = ControllersLog(self._running_controllers)
 
     def _running_controllers(self) -> Sequence[KafkaNode]:
-        if self._cluster.topology.zookeeper:
+        if not isinstance(self._cluster.topology.metadata, KRaft):
             return []
         return [self._cluster.nodes[node] for node in self._cluster.running_controllers()]
 
@@ -109,7 +110,8 @@ class ClusterMetadata(PartitionMetadata, Metadata, Controllers):
 
     def _views(self) -> Mapping[TopicPartition, PartitionView]:
         # A request to brokers that do not run ends only by its timeout.
-        answerable = self._cluster.topology.zookeeper or self._cluster.running_brokers()
+        needs_a_broker = self._cluster.topology.metadata.needs_a_broker
+        answerable = not needs_a_broker or self._cluster.running_brokers()
         return (self._cluster.partitions() if answerable else {}) or {
             partition: PartitionView(
                 leader=None if state.leader < 0 else state.leader,
@@ -315,7 +317,7 @@ class BrokerVolumes(Volumes, Clocks):
         return block_limits.write_s(self.cluster.nodes[node], size)
 
     def renew_identity(self, broker: int) -> None:
-        if not self.cluster.topology.zookeeper:
+        if self.cluster.topology.metadata.formats_directories:
             self.cluster.nodes[broker].renew_identity(self.cluster.topology.cluster_id)
 
     def shift(self, broker: int, by_s: float, *, drift: float = 0.0) -> None:

@@ -17,11 +17,11 @@ from ackproof.cluster.fault_errors import raises_fault_errors, refusals
 from ackproof.cluster.node_files import CONFIG
 from ackproof.cluster.readiness import FENCED_S, QUORUM_TOOL
 from ackproof.cluster.state import ClusterState
-from ackproof.cluster.topology import NodeSpec, broker_spec
+from ackproof.cluster.topology import NodeSpec, broker_spec, metadata_mode
 from ackproof.containers import commands, images
 from ackproof.containers.images import DATA_DIR
 from ackproof.errors import ClusterError
-from ackproof.kafka_versions import numbers, uses_zookeeper
+from ackproof.kafka_versions import numbers
 from ackproof.scenario.cluster import CONTROLLER_ID, BrokerSpec
 from ackproof.waiting import wait_for
 from ackproof_faults.interfaces.cluster import TopicPartition
@@ -214,7 +214,7 @@ class NodeOperations:
             cluster.nodes.pop(broker).discard(cluster.logs)
             brokers = tuple(spec for spec in cluster.topology.brokers if spec.node_id != broker)
             cluster.topology = replace(cluster.topology, brokers=brokers)
-            if not cluster.topology.zookeeper:
+            if cluster.topology.metadata.keeps_stopped_brokers:
                 node = cluster.running_broker()
                 bootstrap = ("--bootstrap-server", cluster.internal_address(node))
                 unregister = ("unregister", *bootstrap, "--id", str(broker))
@@ -301,7 +301,8 @@ class NodeOperations:
             node = cluster.nodes[broker]
             # The broker continues with the protocol and the features of the cluster's own version,
             # so that brokers of both versions understand each other.
-            if uses_zookeeper(version) != uses_zookeeper(current):
+            metadata = cluster.topology.metadata
+            if metadata_mode(version) != metadata:
                 raise ClusterError(
                     f"a cluster of Kafka {current} cannot be upgraded to {version}: one uses "
                     "ZooKeeper, the other KRaft, and ackproof does not migrate metadata"
@@ -312,11 +313,8 @@ class NodeOperations:
                     "supported"
                 )
             image = images.ensure(version, client=cluster.client).reference
-            spec = node.spec
-            if uses_zookeeper(current):
-                protocol = ".".join(current.split(".")[: 3 if current.startswith("0.") else 2])
-                settings = {"inter.broker.protocol.version": protocol, **spec.settings}
-                spec = replace(spec, settings=settings)
+            settings = {**metadata.upgrade_settings(current), **node.spec.settings}
+            spec = replace(node.spec, settings=settings)
             stop(cluster, broker)
             node.discard(cluster.logs)
             cluster.nodes[broker] = cluster.factory.create(

@@ -22,7 +22,6 @@ from docker.types import LogConfig
 
 from ackproof.cluster.security import Security
 from ackproof.cluster.topology import (
-    LISTENER_PORTS,
     ZOOKEEPER_PORT,
     NodeSpec,
     Topology,
@@ -151,7 +150,8 @@ def start_script(spec: NodeSpec, topology: Topology, *, clock: bool) -> str:
     """Return the bash script that configures the node and then becomes its JVM (`exec`)."""
     if spec.role == "zookeeper":
         return _CONFIGURE + _START_ZOOKEEPER
-    before = _AWAIT_DEREGISTRATION if topology.zookeeper else f"set -e\n{_FORMAT_ONCE}"
+    formats = topology.metadata.formats_directories
+    before = f"set -e\n{_FORMAT_ONCE}" if formats else _AWAIT_DEREGISTRATION
     return _CONFIGURE + "\n".join([before, fake_clock.PRELOAD if clock else "", _EXEC_KAFKA])
 
 
@@ -175,10 +175,11 @@ def configuration_files(
 
     `clock` is the preload for an adjustable clock, empty without one.
     """
+    formatted = topology.metadata.formats_directories
     return {
         "server.properties": server_properties(spec, topology, security).encode(),
         **{name: template(f"kafka/{name}").encode() for name in _LOGGING},
-        **({} if topology.zookeeper else _formatted_files(spec, topology.cluster_id, checkpoint)),
+        **(_formatted_files(spec, topology.cluster_id, checkpoint) if formatted else {}),
         **({fake_clock.LIBRARY: clock} if clock else {}),
         **(security.broker_files() if security else {}),
     }
@@ -186,14 +187,14 @@ def configuration_files(
 
 def server_properties(spec: NodeSpec, topology: Topology, security: Security | None = None) -> str:
     if spec.role == "zookeeper":
-        return _text(_of_zookeeper(topology))
+        return _text(_zookeeper_settings(topology))
     properties: dict[str, object] = {
         **_DEFAULTS,
         **internal_topics.default_settings(len(topology.brokers)),
         **topology.settings,
         **spec.settings,
         **_listeners(spec, topology, security),
-        **(_with_zookeeper(spec, topology) if topology.zookeeper else _with_kraft(spec, topology)),
+        **topology.metadata.settings(spec, topology),
         "log.dirs": ",".join(spec.directories),
     }
     if security is not None and spec.role == "broker":
@@ -210,9 +211,7 @@ def _text(properties: Mapping[str, object]) -> str:
 def _listeners(
     spec: NodeSpec, topology: Topology, security: Security | None
 ) -> Mapping[str, object]:
-    names = [*LISTENER_PORTS, *topology.listeners]
-    if topology.zookeeper:
-        names.remove("CONTROLLER")
+    names = [*topology.metadata.listeners, *topology.client_listeners]
     protocols = dict.fromkeys(names, "PLAINTEXT")
     if security is not None:
         protocols |= dict.fromkeys(topology.client_listeners, security.spec.protocol)
@@ -232,30 +231,7 @@ def _listeners(
     }
 
 
-def _with_kraft(spec: NodeSpec, topology: Topology) -> Mapping[str, object]:
-    addresses = {
-        voter.node_id: topology.inside(voter, "CONTROLLER") for voter in topology.controllers
-    }
-    if topology.dynamic_quorum:
-        quorum = {"controller.quorum.bootstrap.servers": ",".join(addresses.values())}
-    else:
-        voters = (f"{node_id}@{address}" for node_id, address in addresses.items())
-        quorum = {"controller.quorum.voters": ",".join(voters)}
-    combined = spec.role == "broker" and spec.voter
-    return {
-        "node.id": spec.node_id,
-        "process.roles": "broker,controller" if combined else spec.role,
-        **quorum,
-        "controller.listener.names": "CONTROLLER",
-    }
-
-
-def _with_zookeeper(spec: NodeSpec, topology: Topology) -> Mapping[str, object]:
-    servers = (f"{node.name}:{ZOOKEEPER_PORT}" for node in topology.controllers)
-    return {"broker.id": spec.node_id, "zookeeper.connect": ",".join(servers)}
-
-
-def _of_zookeeper(topology: Topology) -> Mapping[str, object]:
+def _zookeeper_settings(topology: Topology) -> Mapping[str, object]:
     """Return a ZooKeeper node's settings; its transaction logs keep every change of the run."""
     ensemble = {
         f"server.{node.node_id}": f"{node.name}:{_QUORUM_PORT}:{_ELECTION_PORT}"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ackproof.cluster.admin import RECOVERY_S, Admin, PartitionView, below_full_isr, describe
 from ackproof.cluster.state import ClusterState
-from ackproof.cluster.topology import ZOOKEEPER_PORT
+from ackproof.cluster.topology import ZOOKEEPER_PORT, ZooKeeper
 from ackproof.containers import commands
 from ackproof.errors import ClusterError
 from ackproof.waiting import wait_for
@@ -101,6 +101,7 @@ def _outdated(
     In KRaft a broker fetches every change from the metadata log. In ZooKeeper mode the controller
     sends leaders at once, and ISRs late.
     """
+    isrs_are_current = cluster.topology.metadata.tells_brokers_isrs
 
     def up_to_date(
         views: Mapping[TopicPartition, PartitionView], partition: TopicPartition
@@ -109,7 +110,7 @@ def _outdated(
         return (
             view is not None
             and view.leader == committed[partition].leader
-            and (view.full_isr or cluster.topology.zookeeper)
+            and (view.full_isr or not isrs_are_current)
         )
 
     reports = {broker: cluster.partitions_known_to(broker) for broker in cluster.broker_ids()}
@@ -167,9 +168,9 @@ def in_sync(cluster: ClusterState, node: int) -> bool:
     if cluster.nodes[node].exit_status() is not None or node not in admin.brokers():
         return False
     views = admin.partitions()
-    if cluster.topology.zookeeper:
-        # The broker learns late of the ISRs that other leaders change, so the ISRs come from
-        # ZooKeeper, which must report every partition that the broker knows.
+    if not cluster.topology.metadata.tells_brokers_isrs:
+        # The broker learns late of the ISRs that other leaders change, so the committed ISRs are
+        # used, which must include every partition that the broker knows.
         reported, views = views, cluster.partitions()
         if not reported.keys() <= views.keys():
             return False
@@ -240,7 +241,7 @@ def members(cluster: ClusterState) -> Mapping[int, str]:
 
     Empty while the states are unknown. A single ZooKeeper node is `standalone`.
     """
-    if cluster.topology.zookeeper:
+    if isinstance(cluster.topology.metadata, ZooKeeper):
         return _zookeeper_members(cluster)
     running = cluster.running_controllers()
     return {node: state for node, state in _replicas(cluster).items() if node in running}

@@ -14,7 +14,7 @@ from docker import DockerClient
 
 from ackproof.cluster.admin import Admin, PartitionView
 from ackproof.cluster.node import KafkaNode, NodeFactory
-from ackproof.cluster.topology import Topology
+from ackproof.cluster.topology import Topology, ZooKeeper
 from ackproof.cluster.zookeeper import ZooKeeperMetadata
 from ackproof.containers import commands, images
 from ackproof.errors import ClusterError
@@ -52,7 +52,7 @@ class ClusterState:
         self.left_up = False
         #: The source of committed leaders and ISRs.
         self._committed: Admin | ZooKeeperMetadata = self.admin
-        if topology.zookeeper:
+        if isinstance(topology.metadata, ZooKeeper):
             servers = (f"127.0.0.1:{node.external_port}" for node in topology.controllers)
             self._committed = ZooKeeperMetadata(",".join(servers))
 

@@ -1,4 +1,4 @@
-"""The nodes of a cluster: their ids, names, listeners and ports.
+"""The nodes of a cluster: their ids, names, listeners and ports, and where metadata is kept.
 
 Controllers are nodes of their own unless a scenario combines them with brokers: in combined mode a
 fault on two nodes also takes the majority of the quorum, and no broker is fenced. Replication,
@@ -19,13 +19,14 @@ which is the machine of the harness, and nodes connect to each other through it.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 from ackproof.containers.images import DATA_DIR
 from ackproof.kafka_versions import DEFAULT_KAFKA, uses_zookeeper
-from ackproof.scenario.cluster import CONTROLLER_ID, BrokerSpec, ClusterSpec
+from ackproof.scenario.cluster import BrokerSpec, ClusterSpec
 
 LISTENER_PORTS = {"INTERNAL": 9092, "CONTROLLER": 9093, "EXTERNAL": 9094}
 _FIRST_FURTHER_PORT = 9095
@@ -70,9 +71,105 @@ class NodeSpec:
         return f"{self.role}-{self.node_id}"
 
     @property
+    def is_combined(self) -> bool:
+        return self.role == "broker" and self.voter
+
+    @property
     def directories(self) -> tuple[str, ...]:
         """The log directories, all in one volume; metadata and identity lie in the first."""
         return (DATA_DIR, *(f"{DATA_DIR}-{number}" for number in range(2, self.log_dirs + 1)))
+
+
+class MetadataMode(ABC):
+    """Where a cluster keeps its metadata, and what follows for its nodes."""
+
+    #: The role of nodes that keep only metadata, and their port inside the network.
+    role: ClassVar[Role]
+    port: ClassVar[int]
+    #: Whether that port is published, because ackproof reads the committed state from these nodes.
+    is_published: ClassVar[bool]
+    #: The listeners between nodes, in addition to those of clients.
+    listeners: ClassVar[tuple[str, ...]]
+    #: Whether log directories are formatted before a node starts for the first time.
+    formats_directories: ClassVar[bool]
+    #: Whether brokers learn each change of an ISR at once. Otherwise they learn leaders at once and
+    #: ISRs seconds later.
+    tells_brokers_isrs: ClassVar[bool]
+    #: Whether a broker answers for the committed state. Otherwise it can be read without brokers.
+    needs_a_broker: ClassVar[bool]
+    #: Whether a stopped broker stays registered until an operator removes it.
+    keeps_stopped_brokers: ClassVar[bool]
+
+    @abstractmethod
+    def settings(self, node: NodeSpec, topology: Topology) -> Mapping[str, object]:
+        """Return the settings by which a Kafka node finds the metadata."""
+
+    @abstractmethod
+    def upgrade_settings(self, version: str) -> Mapping[str, object]:
+        """Return what makes a later broker use the protocol of a cluster of this version."""
+
+
+@dataclass(frozen=True)
+class KRaft(MetadataMode):
+    """A quorum of controllers keeps the metadata in a log, which every broker fetches.
+
+    Features, which are in that log as well, decide the brokers' protocol.
+    """
+
+    role = "controller"
+    port = LISTENER_PORTS["CONTROLLER"]
+    is_published = False
+    listeners = ("INTERNAL", "CONTROLLER")
+    formats_directories = True
+    tells_brokers_isrs = True
+    needs_a_broker = True
+    keeps_stopped_brokers = True
+
+    def settings(self, node: NodeSpec, topology: Topology) -> Mapping[str, object]:
+        addresses = {
+            voter.node_id: topology.inside(voter, "CONTROLLER") for voter in topology.controllers
+        }
+        if topology.dynamic_quorum:
+            quorum = {"controller.quorum.bootstrap.servers": ",".join(addresses.values())}
+        else:
+            voters = (f"{node_id}@{address}" for node_id, address in addresses.items())
+            quorum = {"controller.quorum.voters": ",".join(voters)}
+        return {
+            "node.id": node.node_id,
+            "process.roles": "broker,controller" if node.is_combined else node.role,
+            **quorum,
+            "controller.listener.names": "CONTROLLER",
+        }
+
+    def upgrade_settings(self, version: str) -> Mapping[str, object]:
+        return {}
+
+
+@dataclass(frozen=True)
+class ZooKeeper(MetadataMode):
+    """ZooKeeper keeps the metadata. One of the brokers is the controller, and tells the others."""
+
+    role = "zookeeper"
+    port = ZOOKEEPER_PORT
+    is_published = True
+    listeners = ("INTERNAL",)
+    formats_directories = False
+    tells_brokers_isrs = False
+    needs_a_broker = False
+    keeps_stopped_brokers = False
+
+    def settings(self, node: NodeSpec, topology: Topology) -> Mapping[str, object]:
+        servers = (f"{server.name}:{ZOOKEEPER_PORT}" for server in topology.controllers)
+        return {"broker.id": node.node_id, "zookeeper.connect": ",".join(servers)}
+
+    def upgrade_settings(self, version: str) -> Mapping[str, object]:
+        numbers = version.split(".")
+        line = numbers[: 3 if numbers[0] == "0" else 2]
+        return {"inter.broker.protocol.version": ".".join(line)}
+
+
+def metadata_mode(kafka: str) -> MetadataMode:
+    return ZooKeeper() if uses_zookeeper(kafka) else KRaft()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,8 +199,8 @@ class Topology:
         return (*dedicated, *self.brokers)
 
     @property
-    def zookeeper(self) -> bool:
-        return uses_zookeeper(self.kafka)
+    def metadata(self) -> MetadataMode:
+        return metadata_mode(self.kafka)
 
     @property
     def bootstrap_servers(self) -> str:
@@ -126,7 +223,7 @@ class Topology:
     def ports(self) -> Mapping[str, int]:
         """The ports of listeners inside the network; with ZooKeeper, CONTROLLER is its port."""
         further = {name: _FIRST_FURTHER_PORT + at for at, name in enumerate(self.listeners)}
-        return LISTENER_PORTS | further | ({"CONTROLLER": ZOOKEEPER_PORT} if self.zookeeper else {})
+        return {**LISTENER_PORTS, **further, "CONTROLLER": self.metadata.port}
 
 
 def published_port(node: NodeSpec, listener: str) -> int | None:
@@ -148,18 +245,18 @@ def arrange(
     gateway: str = "",
 ) -> Topology:
     """Return the topology of `spec` on the next ports of 127.0.0.1 (and of `gateway`)."""
-    in_zookeeper = uses_zookeeper(kafka)
-    voters = range(1, spec.controllers + 1) if spec.combined else range(0)
+    metadata = metadata_mode(kafka)
     dedicated = tuple(
         NodeSpec(
-            node_id=CONTROLLER_ID + index,
-            role="zookeeper" if in_zookeeper else "controller",
+            node_id=number,
+            role=metadata.role,
             voter=True,
-            external_port=next(ports) if in_zookeeper else None,
+            external_port=next(ports) if metadata.is_published else None,
             gateway_ports={"CONTROLLER": next(ports)} if "CONTROLLER" in spec.proxied else {},
             heap=spec.heap,
         )
-        for index in range(0 if spec.combined else spec.controllers)
+        for number in spec.controller_ids
+        if not spec.combined
     )
     brokers = tuple(
         broker_spec(
@@ -168,7 +265,7 @@ def arrange(
             spec.listeners,
             ports,
             proxied=spec.proxied,
-            voter=number in voters,
+            voter=number in spec.controller_ids,
         )
         for number in range(1, spec.brokers + 1)
     )

@@ -248,6 +248,12 @@ class ClusterSpec(StrictModel):
         )
 
     @property
+    def controller_ids(self) -> range:
+        """The ids of the controllers, or of the ZooKeeper nodes."""
+        first = 1 if self.combined else CONTROLLER_ID
+        return range(first, first + self.controllers)
+
+    @property
     def brokers_by_rack(self) -> Mapping[str, list[int]]:
         racks: dict[str, list[int]] = {}
         for number in range(1, self.brokers + 1):

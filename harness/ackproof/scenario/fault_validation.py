@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ackproof.kafka_versions import numbers
-from ackproof.scenario.cluster import CONTROLLER_ID, OWN_LISTENERS
+from ackproof.scenario.cluster import OWN_LISTENERS
 from ackproof.scenario.model import Scenario
 from ackproof.scenario.types import Problem, YamlPath
 from ackproof_faults import Shape
@@ -54,9 +54,7 @@ def _shape(scenario: Scenario) -> Shape:
     sizes = [one.disk_bytes for one in own]
     return Shape(
         brokers=brokers,
-        controllers=brokers[: cluster.controllers]
-        if cluster.combined
-        else tuple(range(CONTROLLER_ID, CONTROLLER_ID + cluster.controllers)),
+        controllers=tuple(cluster.controller_ids),
         listeners=(*OWN_LISTENERS, *cluster.listeners),
         topics={name: topic.partitions for name, topic in scenario.every_topic.items()},
         log_dirs=min(one.log_dirs or 1 for one in own),

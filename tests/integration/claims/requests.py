@@ -13,6 +13,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import NewTopic
 
 from ackproof.cluster import readiness
+from ackproof.cluster.topology import ZooKeeper
 from ackproof.errors import ClusterError
 from integration.claims.subject import SINCE_0_11, Observed, Subject, Trials
 from integration.sending import log_end
@@ -246,7 +247,7 @@ def a_burst_does_not_shrink_the_isr(subject: Subject) -> Observed:
 
 @trials.of("N12")
 def a_broker_is_the_controller_and_another_succeeds_it(subject: Subject) -> Observed:
-    if not subject.cluster.topology.zookeeper:
+    if not isinstance(subject.cluster.topology.metadata, ZooKeeper):
         return _a_voter_is_the_controller(subject)
 
     def controller() -> int:
@@ -283,7 +284,7 @@ def _a_voter_is_the_controller(subject: Subject) -> Observed:
 def the_isr_is_kept_in_zookeeper(subject: Subject) -> Observed:
     topic = subject.topic()
     isr = sorted(subject.cluster.interfaces.metadata.isr(topic, 0) or ())
-    zookeeper = bool(subject.cluster.topology.zookeeper)
+    zookeeper = isinstance(subject.cluster.topology.metadata, ZooKeeper)
     where = "in a znode" if zookeeper else "by the brokers; no ZooKeeper runs"
     return Observed(holds=zookeeper and isr == [1, 2, 3], evidence=f"the ISR {isr} is told {where}")
 

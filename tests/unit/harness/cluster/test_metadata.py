@@ -10,6 +10,7 @@ import pytest
 
 from ackproof.cluster.admin import PartitionView
 from ackproof.cluster.interfaces import ClusterMetadata
+from ackproof.cluster.topology import KRaft, ZooKeeper
 from ackproof.errors import ClusterError
 from ackproof.observation import controllers_log
 from ackproof_faults.conditions.observation import Observation, SendCounts
@@ -33,7 +34,8 @@ class Cluster:
         running: Sequence[int] = (),
         zookeeper: bool = False,
     ) -> None:
-        self.topology = SimpleNamespace(zookeeper=zookeeper)
+        mode = ZooKeeper() if zookeeper else KRaft()
+        self.topology = SimpleNamespace(metadata=mode)
         self.nodes = dict(enumerate(dumps))
         self.running_brokers = lambda: running
         self.running_controllers = lambda: list(self.nodes)

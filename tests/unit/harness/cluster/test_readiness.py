@@ -9,6 +9,7 @@ import pytest
 
 from ackproof.cluster.admin import PartitionView
 from ackproof.cluster.readiness import await_full_isr, parse_replication
+from ackproof.cluster.topology import KRaft, ZooKeeper
 from ackproof.errors import ClusterError
 from ackproof_faults.interfaces.cluster import TopicPartition
 
@@ -27,7 +28,8 @@ class Brokers:
     """Three brokers; the third reports these views one after the other, then the last again."""
 
     def __init__(self, *reports: Views, zookeeper: bool = False) -> None:
-        self.topology = SimpleNamespace(zookeeper=zookeeper)
+        mode = ZooKeeper() if zookeeper else KRaft()
+        self.topology = SimpleNamespace(metadata=mode)
         self.left = list(reports)
 
     def require_all_alive(self) -> None:
