@@ -20,9 +20,6 @@ from ackproof.errors import RunDirectoryError
 from ackproof_spark import tables
 from ackproof_spark.tables import SCHEMA_VERSION, TIME
 
-#: Columns that older runs do not have.
-_LATER = {("fault_windows", "facts")}
-
 #: Keys of tables in which a second row with the same key would count twice.
 _KEYS = {"partition_ends": ("topic", "partition"), "fault_windows": ("window",)}
 
@@ -89,9 +86,8 @@ def _of_columns(file: pq.ParquetFile, table: str, schema: pa.Schema) -> Iterator
     for field in schema:
         count = names.count(field.name)
         if count != 1:
-            if count or (table, field.name) not in _LATER:
-                number = f"{count} columns" if count else "no column"
-                yield f"it has {number} {field.name}"
+            number = f"{count} columns" if count else "no column"
+            yield f"it has {number} {field.name}"
             continue
         actual = file.schema_arrow.field(field.name).type
         if actual != field.type:

@@ -31,9 +31,9 @@ def with_trials(paths: Sequence[Path]) -> list[Path]:
 
 
 def _trials_of(directory: Path) -> dict[str, dict[str, Any]]:
-    """Return comparison and number of the trials of a comparison, by run id; {} if it is none.
+    """Return comparison and number of the trials of a comparison, by run id.
 
-    Only these keys are read, so that comparisons of every version are.
+    Without a comparison, or if it is damaged, {}.
     """
     try:
         comparison = json.loads((directory / PLAN).read_text(encoding="utf-8"))["comparison_id"]

@@ -7,10 +7,12 @@ import os
 import re
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
 import ackproof as ap
+from ackproof.cli.main import command_tree
 from ackproof.containers.images import version_of
 from ackproof.errors import ExitCode, ScenarioError
 from ackproof.kafka_versions import DEFAULT_KAFKA
@@ -56,6 +58,21 @@ def test_help_has_the_commands_in_the_order_of_use(capsys: pytest.CaptureFixture
     assert listed[:5] == ["audit", "init", "predict", "run", "compare"]
     assert listed.index("scenarios") < listed.index("faults") < listed.index("validate")
     assert listed.index("warehouse") < listed.index("dashboard")
+
+
+def test_commands_are_few_and_an_option_has_one_type_in_all_of_them() -> None:
+    commands: list[Any] = []
+    groups: list[Any] = [command_tree()]
+    while groups:
+        for command in groups.pop().commands.values():
+            (groups if hasattr(command, "commands") else commands).append(command)
+    assert len(commands) <= 32
+    types: dict[str, set[Any]] = {}
+    for parameter in (each for command in commands for each in command.params):
+        if parameter.param_type_name == "option":
+            types.setdefault(parameter.opts[0], set()).add(parameter.type_descriptor.annotation)
+    several = {name for name, found in types.items() if len(found) > 1}
+    assert several == {"--fail-on"}, "each command has levels of its own there"
 
 
 def test_scenarios_are_listed_and_printed(
