@@ -33,11 +33,11 @@ def document() -> dict[str, Any]:
 
 def _questions() -> Iterator[Question]:
     for elr, unclean, acks, replicas in product(
-        RULES, (False, True), _ALL_ACKS, range(1, MOST_REPLICAS + 1)
+        (False, True), (False, True), _ALL_ACKS, range(1, MOST_REPLICAS + 1)
     ):
         for minimum in range(1, replicas + 1):
             yield Question(
-                kafka_version=RULES[elr],
+                kafka_version=RULES,
                 elr=elr,
                 acks=acks,
                 replicas=replicas,

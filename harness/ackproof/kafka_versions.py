@@ -1,4 +1,4 @@
-"""Kafka versions: where they keep metadata, and which features they have.
+"""Kafka versions: where they keep metadata, which features they have, and which share their rules.
 
 ackproof runs brokers up to 3.2 with ZooKeeper, and later ones with a quorum of KRaft controllers:
 3.3 is the first release in which KRaft is ready for production (KIP-833).
@@ -7,8 +7,12 @@ ackproof runs brokers up to 3.2 with ZooKeeper, and later ones with a quorum of 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
 
 from ackproof_model.configuration import NEWEST, OLDEST, Profile
+from ackproof_model.kafka_settings import ELIGIBLE_LEADER_REPLICAS_VERSION, TRANSACTION_VERSION
 
 DEFAULT_KAFKA = "4.4.0"
 """The version of brokers and Java clients where none is given: also of arms without a version.
@@ -18,9 +22,9 @@ DEFAULT_KAFKA = "4.4.0"
 
 FEATURES_SINCE = {
     "metadata.version": (3, 3),
-    "eligible.leader.replicas.version": (4, 0),
+    ELIGIBLE_LEADER_REPLICAS_VERSION: (4, 0),
     "group.version": (4, 0),
-    "transaction.version": (4, 0),
+    TRANSACTION_VERSION: (4, 0),
     "share.version": (4, 1),
     "streams.version": (4, 2),
 }
@@ -30,10 +34,12 @@ _LAST_RELEASES = """
     0.10.2.2 0.11.0.3 1.0.2 1.1.1 2.0.1 2.1.1 2.2.2 2.3.1 2.4.1 2.5.1 2.6.3 2.7.2 2.8.2 3.0.2 3.1.2
     3.2.3 3.3.2 3.4.1 3.5.2 3.6.2 3.7.2 3.8.1 3.9.2 4.0.2 4.1.2 4.2.2 4.3.1 4.4.0
 """
+#: The last known release of each line, the oldest line first.
+RELEASES = tuple(_LAST_RELEASES.split())
 #: The number of the last known release of each line.
 _LAST = {
     tuple(map(int, line.split("."))): int(number)
-    for line, _, number in (release.rpartition(".") for release in _LAST_RELEASES.split())
+    for line, _, number in (release.rpartition(".") for release in RELEASES)
 }
 #: Lines from this one on may get more releases than the known ones. No line has had more than this.
 _OPEN = (3, 9)
@@ -111,3 +117,60 @@ def scala(version: str) -> str:
 def has_idempotence(version: str) -> bool:
     """Whether brokers support idempotent producers (KIP-98)."""
     return Profile.of(version).transactions
+
+
+#: Brokers without ZooKeeper: in preview from 2.8 on (KIP-500), ready from 3.3 on (KIP-833), which
+#: ackproof runs. Since 4.0 there are no others.
+KRAFT_PREVIEW, KRAFT_SINCE, ZOOKEEPER_UNTIL = (2, 8), (3, 3), (4, 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Era:
+    """Release lines in a row that have the same rules.
+
+    since: the first line, such as `2.1`; until: the last one, None if later lines are taken to have
+    these rules. release: the version whose rules stand for all. Without an end it is of the first
+    line, so that a new release with the same rules changes no answer.
+    """
+
+    since: str
+    until: str | None
+    release: str
+
+    @property
+    def label(self) -> str:
+        """The lines in words: `2.0`, `2.1 to 2.3`, `4.3 or later`."""
+        if self.until is None:
+            return f"{self.since} or later"
+        return self.since if self.since == self.until else f"{self.since} to {self.until}"
+
+
+def eras(
+    rules: Callable[[str], object], releases: Sequence[str] = RELEASES, *, ended: bool = False
+) -> tuple[Era, ...]:
+    """Group releases, in their order, by their rules.
+
+    ended: there are no later releases. Otherwise the last era has no end.
+    """
+    groups = [list(group) for _, group in groupby(releases, rules)]
+    last = None if ended else groups[-1]
+    return tuple(
+        Era(
+            since=_line(group[0]),
+            until=None if group is last else _line(group[-1]),
+            release=group[0] if group is last else group[-1],
+        )
+        for group in groups
+    )
+
+
+def _line(release: str) -> str:
+    """Return the line of a release as people name it: `2.8`, `0.11`, `0.10.2`."""
+    line = release.rpartition(".")[0]
+    return line.removesuffix(".0") if line.count(".") > 1 else line
+
+
+#: The versions with eligible leader replicas by default (KIP-966).
+WITH_ELR = eras(lambda release: Profile.of(release).elr)[-1]
+#: The newest version that ackproof runs with ZooKeeper.
+LAST_WITH_ZOOKEEPER = eras(lambda release: Profile.of(release).zookeeper)[0].release

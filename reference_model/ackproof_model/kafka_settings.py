@@ -20,6 +20,10 @@ RETRIES: Final = "retries"
 TRANSACTIONAL_ID: Final = "transactional.id"
 TRANSACTION_TIMEOUT_MS: Final = "transaction.timeout.ms"
 
+# Features of a cluster (KIP-584).
+ELIGIBLE_LEADER_REPLICAS_VERSION: Final = "eligible.leader.replicas.version"
+TRANSACTION_VERSION: Final = "transaction.version"
+
 # Consumers.
 AUTO_OFFSET_RESET: Final = "auto.offset.reset"
 ENABLE_AUTO_COMMIT: Final = "enable.auto.commit"

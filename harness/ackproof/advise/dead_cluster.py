@@ -13,18 +13,18 @@ from ackproof.containers import images
 from ackproof.containers.commands import run_sidecar
 from ackproof.containers.engine import connect
 from ackproof.errors import ClusterError, ScenarioError
+from ackproof.kafka_versions import LAST_WITH_ZOOKEEPER
 from ackproof.observation import controllers_log, metadata_log, zookeeper_data
 from ackproof.observation.metadata_log import PartitionState
 from ackproof_faults.interfaces.cluster import TopicPartition
 from ackproof_model.advice import Offsets, Replica, ReplicaLog, Situation
 from ackproof_model.configuration import Acks, Profile
+from ackproof_model.kafka_settings import ELIGIBLE_LEADER_REPLICAS_VERSION as ELR
 
-_NEWEST_WITH_ZOOKEEPER = "3.2.0"
 _EMPTY = ReplicaLog(end=0, epochs=())
 #: The most disks of a partition that may be missing for an answer.
 _MOST_MISSING = 2
 _TOPIC, _BROKER = 2, 4  # ConfigResource.Type
-_ELR = "eligible.leader.replicas.version"
 #: By whether the cluster is in ZooKeeper mode.
 SESSION_KEYS = {False: "broker.session.timeout.ms", True: "zookeeper.session.timeout.ms"}
 MIN_ISR, UNCLEAN = "min.insync.replicas", "unclean.leader.election.enable"
@@ -285,7 +285,7 @@ def _dynamic(dump: str) -> _Dynamic:
         elif entry.kind == "REMOVE_TOPIC_RECORD":
             # The controller deletes a topic's settings with it, and writes no record of that.
             found.pop(topics.get(data["topicId"], data["topicId"]), None)
-        elif entry.kind == "FEATURE_LEVEL_RECORD" and data["name"] == _ELR:
+        elif entry.kind == "FEATURE_LEVEL_RECORD" and data["name"] == ELR:
             elr = int(data["featureLevel"])
         elif entry.kind == "CONFIG_RECORD":
             kind, name = data["resourceType"], data["resourceName"]
@@ -316,7 +316,7 @@ def rules_of(kafka: str, dump: str) -> str:
     if zookeeper == profile.zookeeper:
         return kafka
     if zookeeper and not profile.transactions_v2:  # 3.3 to 3.9
-        return _NEWEST_WITH_ZOOKEEPER
+        return LAST_WITH_ZOOKEEPER
     found = "ZooKeeper's" if zookeeper else "KRaft controllers'"
     raise ScenarioError(
         f"the metadata is {found}, which is not read of Kafka {kafka}",

@@ -23,7 +23,7 @@ from ackproof.audit.effective import (
 )
 from ackproof.audit.risk import antichain, decision, risk, worded
 from ackproof.audit.risks import question_of
-from ackproof.audit.setups import Setup
+from ackproof.audit.setups import Setup, eras_of
 from ackproof.audit.words import covers, spelled
 from ackproof.own_config.configuration import Default, Given
 from ackproof_model.configuration import Configuration
@@ -129,9 +129,9 @@ def _lower(setup: Setup, value: int) -> Decision:
     return decision(_MIN, of_topic(setup, _MIN), value, cost)
 
 
-#: The version whose rules stand for all, without and with eligible leader replicas: no other rule
-#: decides which crashes stop a partition.
-RULES = {False: "3.9.1", True: "4.3.1"}
+#: The version whose rules stand for all: of its rules only eligible leader replicas, which a
+#: question sets, decide which crashes stop a partition.
+RULES = eras_of("")[-1].release
 
 
 def _question(
@@ -151,7 +151,7 @@ def _question(
 @cache
 def _asked(*, elr: bool, waits: bool, replicas: int, minimum: int, unclean: bool) -> Question:
     return Question(
-        kafka_version=RULES[elr],
+        kafka_version=RULES,
         elr=elr,
         acks="all" if waits else "1",
         replicas=replicas,

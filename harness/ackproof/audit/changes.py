@@ -10,16 +10,16 @@ from functools import cache, partial
 from ackproof.audit.answer import Decision, Failures
 from ackproof.audit.risk import decision
 from ackproof.audit.risks import exposed, found_sets, question_of
-from ackproof.audit.setups import ELR, KAFKA, MINIMUM, MODE, REPLICAS, UNCLEAN, Setup
+from ackproof.audit.setups import ELR, KAFKA, MINIMUM, MODE, REPLICAS, UNCLEAN, Setup, eras_of
 from ackproof.audit.words import spelled
-from ackproof.kafka_versions import FEATURES_SINCE, numbers
+from ackproof.kafka_versions import FEATURES_SINCE, WITH_ELR, numbers
 from ackproof.own_config.configuration import Given, NoFile, kafka_default
 from ackproof_model.kafka_settings import ACKS
 from ackproof_model.worst_case.answer import never_acked
 from ackproof_model.worst_case.failure_sets import Exposed, failure_sets
 
-#: The first version with eligible leader replicas by default, and the version that stands for it.
-_WITH_ELR, _NEWEST = "4.1 or later", "4.3.1"
+#: The version that stands for those with eligible leader replicas by default.
+_NEWEST = eras_of("")[-1].release
 _FLUSH = "log.flush.interval.messages"
 _RACK = "broker.rack"
 _USUAL_REPLICAS = 3
@@ -127,10 +127,12 @@ def _elr(setup: Setup) -> Iterator[Change]:
         return
     yield Change(
         setting=KAFKA,
-        value=_WITH_ELR,
+        value=WITH_ELR.label,
         cost=f"an upgrade{' from ZooKeeper to KRaft' if setup.zookeeper else ''}; {cost}",
         applied=lambda one: replace(
-            _with(one, values={KAFKA: _WITH_ELR, MODE: "kraft"}, kafka_version=_NEWEST, elr=None),
+            _with(
+                one, values={KAFKA: WITH_ELR.label, MODE: "kraft"}, kafka_version=_NEWEST, elr=None
+            ),
             zookeeper=False,
         ),
     )

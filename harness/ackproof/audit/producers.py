@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ackproof.kafka_versions import eras
 from ackproof.own_config.configuration import Client, Given, NoFile, Origin
 from ackproof.scenario.kafka_clients import (
     ALIASES,
@@ -14,6 +15,7 @@ from ackproof.scenario.kafka_clients import (
     MOST,
     AcksValue,
     JavaProducer,
+    java_producer_defaults,
     out_of_range,
     parse_acks,
     require_legal,
@@ -31,8 +33,10 @@ from ackproof_model.kafka_settings import (
 CLIENT = "producer.version"
 LIBRARY = "producer.library"
 
-#: KIP-679: from 3.0 the Java producer's defaults are acks=all and idempotence.
-_CLIENTS = (("before 3.0", "2.8.2"), ("3.0 or later", "3.9.1"))
+#: The versions of the Java client that differ in the defaults of acks and idempotence.
+_CLIENTS = eras(
+    lambda release: [java_producer_defaults(release)[key] for key in (ACKS, ENABLE_IDEMPOTENCE)]
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,11 +87,16 @@ def producers(producer: Client | None, kafka: str) -> Iterator[ProducerSettings]
     elif producer.version is not None:
         yield _java(producer, producer.release, {})
     else:
-        old, new = (_java(producer, release, {CLIENT: era}) for era, release in _CLIENTS)
-        if (old.acks, old.idempotence) == (new.acks, new.idempotence):
-            yield _java(producer, _CLIENTS[-1][1], {})
+        before = f"before {_CLIENTS[1].since}"
+        labels = (before, *(era.label for era in _CLIENTS[1:]))
+        each = [
+            _java(producer, era.release, {CLIENT: label})
+            for era, label in zip(_CLIENTS, labels, strict=True)
+        ]
+        if len({(one.acks, one.idempotence) for one in each}) == 1:
+            yield _java(producer, _CLIENTS[-1].release, {})
         else:
-            yield from (old, new)
+            yield from each
 
 
 def _assuming(client: Client, kafka: str, when: Mapping[str, str]) -> Iterator[ProducerSettings]:

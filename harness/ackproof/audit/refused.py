@@ -8,7 +8,7 @@ from ackproof.audit.answer import Decision, Effect, Risk
 from ackproof.audit.effective import of_producer, replication_factor, stated
 from ackproof.audit.risk import decision, risk
 from ackproof.audit.setups import REPLICAS, Setup
-from ackproof.kafka_versions import numbers
+from ackproof.kafka_versions import KRAFT_PREVIEW, ZOOKEEPER_UNTIL, numbers
 from ackproof.own_config.configuration import Client, Given, NoFile
 from ackproof.scenario.kafka_clients import (
     IDEMPOTENT_VALUES,
@@ -27,9 +27,6 @@ from ackproof_model.kafka_settings import (
     RETRIES,
     TRANSACTIONAL_ID,
 )
-
-#: KIP-500: brokers without ZooKeeper are in preview from 2.8 on, without KRaft until 4.0.
-_KRAFT_SINCE, _ZOOKEEPER_UNTIL = (2, 8), (4, 0)
 
 
 def risks(setup: Setup) -> Iterator[Risk]:
@@ -52,12 +49,12 @@ def _of_nodes(setup: Setup) -> Iterator[_Refusal]:
     if own.mode is None or own.kafka is None:
         return
     release = numbers(version)[:2]
-    if own.mode.value == "zookeeper" and release >= _ZOOKEEPER_UNTIL:
+    if own.mode.value == "zookeeper" and release >= ZOOKEEPER_UNTIL:
         yield (
             f"Kafka {version} has no ZooKeeper mode: its brokers need process.roles (KIP-833)",
             decision("process.roles", own.mode, "broker, with a quorum of controllers"),
         )
-    elif own.mode.value == "kraft" and release < _KRAFT_SINCE:
+    elif own.mode.value == "kraft" and release < KRAFT_PREVIEW:
         yield (
             f"Kafka {version} has no KRaft mode: its brokers need zookeeper.connect (KIP-500)",
             decision("zookeeper.connect", own.mode, "the ZooKeeper nodes, or Kafka 3.3 or later"),
@@ -129,7 +126,9 @@ def _timeouts(setup: Setup, producer: Client) -> Iterator[_Refusal]:
     given = stated(producer.settings, DELIVERY_TIMEOUT_MS)
     if not has_delivery_timeout(version) or given is None or not given.value.isdecimal():
         return
-    defaults = java_producer_defaults(version)
+    defaults = dict(java_producer_defaults(version))
+    if not producer.release:
+        defaults[LINGER_MS] = 0  # a client of before 4.0, which refuses least
     parts = [of_producer(setup, name, defaults[name]) for name in (LINGER_MS, REQUEST_TIMEOUT_MS)]
     least = sum(int(part.value) for part in parts if part.value.isdecimal())
     if int(given.value) < least:

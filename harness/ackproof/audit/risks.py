@@ -9,8 +9,9 @@ from functools import cache
 from ackproof.audit import cases
 from ackproof.audit.answer import Effect, Failure, Failures, Risk
 from ackproof.audit.risk import risk
-from ackproof.audit.setups import LAST_ZOOKEEPER_RULES, Setup
+from ackproof.audit.setups import Setup
 from ackproof.audit.words import phrase
+from ackproof.kafka_versions import LAST_WITH_ZOOKEEPER
 from ackproof_model.configuration import Acks, Configuration, Profile
 from ackproof_model.worst_case.answer import never_acked
 from ackproof_model.worst_case.failure_sets import (
@@ -101,7 +102,7 @@ def _question(
 ) -> Question:
     on = Profile.of(version).elr if elr is None else elr
     if zookeeper and not Profile.of(version).zookeeper:
-        version = LAST_ZOOKEEPER_RULES
+        version = LAST_WITH_ZOOKEEPER
     return Question(
         kafka_version=version,
         elr=on and not zookeeper,

@@ -7,14 +7,24 @@ turn, and `Setup.when` names the value. So no answer depends on an assumption th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import product
 
 from ackproof.audit.answer import Versions, When
 from ackproof.audit.producers import ProducerSettings, producers, whole
 from ackproof.errors import ScenarioError
-from ackproof.kafka_versions import numbers
+from ackproof.kafka_versions import (
+    KRAFT_SINCE,
+    LAST_WITH_ZOOKEEPER,
+    RELEASES,
+    ZOOKEEPER_UNTIL,
+    Era,
+    eras,
+    numbers,
+)
 from ackproof.own_config.configuration import (
     Client,
     Given,
@@ -46,29 +56,47 @@ _SESSIONS = {True: "zookeeper.session.timeout.ms", False: "broker.session.timeou
 #: Values of a replication factor, and of min.insync.replicas, that nobody states.
 _USUAL_REPLICAS, _USUAL_MINIMA = (1, 2, 3), (1, 2)
 
-#: The sets of rules by which records are lost or clients behave differently: the first and the last
-#: of the versions ('' for all later ones), and the version whose rules stand for them.
-_ERAS = (
-    ("0.10.2", "0.10.2", "0.10.2.2"),
-    ("0.11", "1.1", "1.1.1"),
-    ("2.0", "2.0", "2.0.1"),
-    ("2.1", "2.3", "2.3.1"),
-    ("2.4", "2.6", "2.6.2"),
-    ("2.7", "3.2", "2.8.2"),
-    ("3.3", "3.4", "3.4.1"),
-    ("3.5", "3.6", "3.6.2"),
-    ("3.7", "3.8", "3.8.1"),
-    ("3.9", "3.9", "3.9.1"),
-    ("4.0", "4.0", "4.0.1"),
-    ("4.1", "4.2", "4.2.0"),
-    ("4.3", "", "4.3.1"),
-)
-#: With ZooKeeper the rules of elections did not change after 2.7.
-_ZOOKEEPER_ERAS = (*_ERAS[:5], ("2.7", "3.6", "2.8.2"), ("3.7", "3.9", "3.9.1"))
-_FIRST_KRAFT, _FIRST_WITHOUT_ZOOKEEPER = (3, 3), (4, 0)
-_NO_VERSION = (1000,)
-#: The last version whose rules with ZooKeeper are modelled; they did not change afterwards.
-LAST_ZOOKEEPER_RULES = "3.2.3"
+
+@cache
+def eras_of(mode: str, releases: tuple[str, ...] = RELEASES) -> tuple[Era, ...]:
+    """Return the sets of rules by which records are lost or clients behave differently.
+
+    mode: `zookeeper`, `kraft`, or '' if it is not stated.
+    """
+    if mode != "zookeeper":
+        return eras(_rules, releases)
+    kept = [one for one in releases if numbers(one) < ZOOKEEPER_UNTIL]
+    last = _line(LAST_WITH_ZOOKEEPER)
+    return tuple(
+        replace(era, release=LAST_WITH_ZOOKEEPER)
+        if _line(era.since) <= last <= _line(str(era.until))
+        else era
+        for era in eras(_with_zookeeper, kept, ended=True)
+    )
+
+
+def _rules(release: str) -> Profile:
+    """Return the rules on which answers of an audit depend.
+
+    Left out are those of transactions and their offsets, how long timers are, and an epoch that
+    only tells which of two shrinks came first. A new rule of `Profile` is not left out, so that the
+    versions that have it become an era of their own.
+    """
+    return replace(
+        Profile.of(release),
+        short_timers=False,
+        group_fencing=True,
+        verifies_transactions=True,
+        strict_markers=True,
+        shrink_bumps_epoch=False,
+    )
+
+
+def _with_zookeeper(release: str) -> Profile:
+    """Return the rules of a version's brokers in ZooKeeper mode."""
+    own = _rules(release)
+    return own if own.zookeeper else replace(_rules(LAST_WITH_ZOOKEEPER), hw_freeze=own.hw_freeze)
+
 
 _Version = tuple[str, bool, When]
 """A release, whether it runs with ZooKeeper, and `Setup.when`."""
@@ -350,7 +378,7 @@ def _versions(own: OwnConfig) -> Iterator[_Version]:
     A mode that nobody states is named for all versions, if one of them has both.
     """
     versions, mode = [*_releases(own)], _mode(own)
-    both = [_FIRST_KRAFT <= _line(release) < _FIRST_WITHOUT_ZOOKEEPER for release, _ in versions]
+    both = [KRAFT_SINCE <= _line(release) < ZOOKEEPER_UNTIL for release, _ in versions]
     for (release, when), either in zip(versions, both, strict=True):
         of_version = Profile.of(release).zookeeper
         for zookeeper in (False, True) if either else (of_version,):
@@ -370,30 +398,30 @@ def _releases(own: OwnConfig) -> Iterator[tuple[str, When]]:
             raise ScenarioError(f"{own.kafka.source}: {error}") from None
         yield release, {}
         return
-    for since, until, release in _possible(own):
-        yield release, {KAFKA: Versions(((since, until),))}
+    for era in _possible(own):
+        yield era.release, {KAFKA: Versions(((era.since, era.until or ""),))}
 
 
 def _mode(own: OwnConfig) -> str:
     return own.mode.value if own.mode else ""
 
 
-def _possible(own: OwnConfig) -> Sequence[tuple[str, str, str]]:
+def _possible(own: OwnConfig) -> Sequence[Era]:
     """Return the eras that the files allow: by the mode, and by what only some versions know."""
-    eras = _ZOOKEEPER_ERAS if _mode(own) == "zookeeper" else _ERAS
+    possible = eras_of(_mode(own))
     since = _line(own.since.value) if own.since else OLDEST[:2]
-    below = _line(own.below.value) if own.below else _NO_VERSION
+    below = _line(own.below.value) if own.below else (math.inf,)
     if _mode(own) == "kraft":
-        since = max(since, _FIRST_KRAFT)
-    if _mode(own) == "zookeeper":
-        below = min(below, _FIRST_WITHOUT_ZOOKEEPER)
+        since = max(since, KRAFT_SINCE)
     allowed = [
-        era for era in eras if (not era[1] or _line(era[1]) >= since) and _line(era[0]) < below
+        era
+        for era in possible
+        if (era.until is None or _line(era.until) >= since) and _line(era.since) < below
     ]
     known = [
-        era for era in allowed if not any(ignored("broker", key, era[2]) for key in own.broker)
+        era for era in allowed if not any(ignored("broker", key, era.release) for key in own.broker)
     ]
-    return known or allowed or eras[-1:]
+    return known or allowed or possible[-1:]
 
 
 def _line(version: str) -> tuple[int, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ackproof.kafka_versions import numbers
+from ackproof.kafka_versions import FEATURES_SINCE, numbers
 from ackproof.scenario.cluster import OWN_LISTENERS
 from ackproof.scenario.model import Scenario
 from ackproof.scenario.types import Problem, YamlPath
@@ -14,9 +14,7 @@ from ackproof_faults.conditions.condition import Condition, compares
 from ackproof_faults.schedule.blocks import located_faults
 from ackproof_faults.schedule.context import certain_conflicts
 from ackproof_model.effects import Reassigns
-
-#: The first version with eligible leader replicas.
-_FIRST_ELR = (4, 0)
+from ackproof_model.kafka_settings import ELIGIBLE_LEADER_REPLICAS_VERSION
 
 
 def fault_problems(scenario: Scenario) -> Iterator[Problem]:
@@ -135,7 +133,7 @@ def _elr_problems(
 ) -> Iterator[Problem]:
     if not scenario.cluster_kind.nodes_are_read:
         yield path, f"'{condition}' is read from a controller's disk: not of an attached cluster"
-    elif numbers(scenario.kafka) < _FIRST_ELR:
+    elif numbers(scenario.kafka) < FEATURES_SINCE[ELIGIBLE_LEADER_REPLICAS_VERSION]:
         yield path, f"'{condition}' needs Kafka 4.0 (KIP-966), and this is {scenario.kafka}"
 
 

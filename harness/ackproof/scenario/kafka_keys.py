@@ -41,7 +41,8 @@ def ignored(scope: Scope, key: str, kafka: str) -> str:
     versions = _document()["versions"]
     first, last = span
     who = f"Kafka {kafka}" if scope in ("broker", "topic") else f"the Java client {kafka}"
-    if first and numbers(kafka) <= numbers(versions[first - 1]):
+    # A line gets no keys after its first release.
+    if first and numbers(kafka)[:-1] <= numbers(versions[first - 1])[:-1]:
         return f"{who} ignores it: it came after {versions[first - 1]}"
     if last + 1 < len(versions) and numbers(kafka) >= numbers(versions[last + 1]):
         return f"{who} ignores it: {versions[last]} is the last version asked that knows it"

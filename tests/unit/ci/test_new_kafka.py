@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import zipfile
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import new_kafka
@@ -50,11 +52,13 @@ def test_a_release_is_compared_with_the_newest_one_before_it() -> None:
 
 
 @pytest.mark.parametrize("version", ["4.4.1", "4.5.0", "5.0.0"])
-def test_a_new_default_is_a_known_release(version: str) -> None:
+def test_a_new_default_is_a_known_release(version: str, monkeypatch: pytest.MonkeyPatch) -> None:
     source = (new_kafka.PACKAGE / "kafka_versions.py").read_text()
-    changed: dict[str, Any] = {"__name__": "changed"}
-    exec(compile(new_kafka.with_default(source, version), "changed", "exec"), changed)
-    assert changed["DEFAULT_KAFKA"] == version
-    *line, number = changed["numbers"](version)
-    assert changed["_LAST"][tuple(line)] == number
-    assert changed["_LAST"].keys() >= {(3, 9), (4, 3), (4, 4)}
+    changed: Any = ModuleType("changed")
+    monkeypatch.setitem(sys.modules, "changed", changed)
+    exec(compile(new_kafka.with_default(source, version), "changed", "exec"), vars(changed))
+    assert version == changed.DEFAULT_KAFKA
+    *line, number = changed.numbers(version)
+    assert changed._LAST[tuple(line)] == number
+    assert changed._LAST.keys() >= {(3, 9), (4, 3), (4, 4)}
+    assert changed.RELEASES[-1] == version

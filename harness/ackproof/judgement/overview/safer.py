@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ackproof.kafka_versions import DEFAULT_KAFKA, numbers, uses_zookeeper
+from ackproof.kafka_versions import DEFAULT_KAFKA, WITH_ELR
 from ackproof.runs.directory import PredictionRecord
 from ackproof.runs.overview import Safer, SaferStep
 from ackproof.runs.verdict import Likelihood, Verdict, Word
@@ -19,8 +19,6 @@ Predict = Callable[[Scenario], PredictionRecord]
 
 #: The anomalies against which advice is given.
 _LOST, _ABORTED_READ = "lost", "aborted-read"
-#: The first version with eligible leader replicas by default (KIP-966).
-_WITH_ELR = "4.1.0"
 
 
 def safer(scenario: Scenario, verdict: Verdict, predict: Predict) -> Safer | None:
@@ -62,12 +60,13 @@ def _steps(
         record = predict(changed)
         likelihood = record.predicted.get(_LOST)
         steps.append(_step(settings, record))
-    lacks_elr = not uses_zookeeper(scenario.kafka) and numbers(scenario.kafka) < numbers(_WITH_ELR)
+    profile = Profile.of(scenario.kafka)
+    lacks_elr = not profile.zookeeper and not profile.elr
     if likelihood != "impossible" and lacks_elr:
-        upgraded = changed.model_copy(update={"kafka": _WITH_ELR})
+        upgraded = changed.model_copy(update={"kafka": f"{WITH_ELR.since}.0"})
         record = predict(upgraded)
         if record.predicted.get(_LOST) not in (likelihood, "certain", None):
-            steps.append(_step({"Kafka": f"{_WITH_ELR.removesuffix('.0')} or later"}, record))
+            steps.append(_step({"Kafka": WITH_ELR.label}, record))
             changed = upgraded
     return changed, steps
 

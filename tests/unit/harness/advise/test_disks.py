@@ -284,7 +284,7 @@ def test_a_cluster_in_zookeeper_mode_has_its_state_from_zookeeper(tmp_path: Path
     zookeeper(tmp_path)
     nodes = read_disks([tmp_path])
     dump = dump_of(nodes, "2.6.2")
-    for kafka, rules in (("2.6.2", "2.6.2"), ("3.9.2", "3.2.0")):
+    for kafka, rules in (("2.6.2", "2.6.2"), ("3.9.2", "3.2.3")):
         found = dead_cluster(nodes, dump, replace(SETTINGS, kafka=kafka))
         (state,) = found.situations["orders", 0]
         assert (state.leader, state.leader_epoch, state.isr) == (1, 4, {1})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import product
 
 import pytest
@@ -12,8 +12,9 @@ from ackproof.audit.answer import Versions
 from ackproof.audit.auditing import answered, drafted
 from ackproof.audit.effective import of_producer
 from ackproof.audit.risks import found_sets
-from ackproof.audit.setups import Setup, setups, unread
+from ackproof.audit.setups import Setup, eras_of, setups, unread
 from ackproof.errors import ScenarioError
+from ackproof.kafka_versions import RELEASES
 from ackproof.own_config.configuration import (
     JAVA_CLIENT,
     Client,
@@ -26,6 +27,8 @@ from ackproof.own_config.configuration import (
     Topic,
     kafka_default,
 )
+from ackproof_model import configuration
+from ackproof_model.configuration import Profile
 from support.origins import at
 
 
@@ -380,8 +383,15 @@ def test_racks_of_unknown_number_have_an_answer_for_two_and_for_three() -> None:
 
 @pytest.mark.parametrize("mode", ["", "kraft"])
 def test_all_versions_of_a_set_of_rules_lose_by_the_same_failures(mode: str) -> None:
-    releases = ["1.0.2", "2.2.2", "2.5.1", "3.0.2", "3.3.2", "3.5.2", "3.7.2", "4.1.2", "4.4.0"]
+    releases = [
+        next(one for one in RELEASES if one.startswith(f"{era.since}.") and one != era.release)
+        if era.until
+        else RELEASES[-1]
+        for era in eras_of(mode)
+        if era.since != era.until
+    ]
     stated = {"kafka": None, "mode": Given(mode, at("file:1")) if mode else None}
+    assert len(releases) == 9
     compared = 0
     for minimum, unclean, release in product("12", ("false", "true"), releases):
         broker = {"min.insync.replicas": minimum, "unclean.leader.election.enable": unclean}
@@ -398,6 +408,39 @@ def test_all_versions_of_a_set_of_rules_lose_by_the_same_failures(mode: str) -> 
             assert losing[0] == losing[1], (release, era, minimum, unclean)
             compared += 1
     assert compared > 10
+
+
+#: Rules on which no answer depends.
+LEFT_OUT = {
+    *("short_timers", "group_fencing", "verifies_transactions", "strict_markers"),
+    "shrink_bumps_epoch",
+}
+
+
+@pytest.mark.parametrize("rule", [one.name for one in fields(Profile)])
+def test_a_version_with_another_rule_is_an_era_of_its_own(
+    rule: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rules_of = configuration._profile
+
+    def changed(patch: tuple[int, ...]) -> Profile:
+        profile = rules_of(patch)
+        return profile if patch < (4, 5) else replace(profile, **{rule: "made up"})
+
+    monkeypatch.setattr(configuration, "_profile", changed)
+    *_, last = eras_of.__wrapped__("", (*RELEASES, "4.5.0", "4.6.1"))
+    if rule in LEFT_OUT:
+        assert (last.label, last.release) == ("4.3 or later", "4.3.1")
+    else:
+        *_, before, last = eras_of.__wrapped__("kraft", (*RELEASES, "4.5.0", "4.6.1"))
+        assert (before.label, before.release) == ("4.3 to 4.4", "4.4.0")
+        assert (last.label, last.release) == ("4.5 or later", "4.5.0")
+
+
+def test_a_new_release_with_the_rules_of_the_last_changes_no_era() -> None:
+    assert eras_of("", (*RELEASES, "4.5.0")) == eras_of("")
+    assert eras_of("zookeeper", (*RELEASES, "4.5.0")) == eras_of("zookeeper")
+    assert eras_of("zookeeper")[-1].label == "3.7 to 3.9"
 
 
 def _with_zookeeper(setup: Setup) -> bool:

@@ -10,7 +10,7 @@ import pytest
 from ackproof.audit import refused
 from ackproof.audit.setups import setups
 from ackproof.errors import ScenarioError
-from ackproof.own_config.configuration import Given, Option
+from ackproof.own_config.configuration import Client, Given, Option, OwnConfig
 from ackproof.own_config.overlay import overlay
 from ackproof.own_config.reading import read_options
 from ackproof.scenario import documents, loader
@@ -149,6 +149,20 @@ def test_audit_and_prediction_refuse_the_same_producers(tmp_path: Path, producer
     else:
         predicts = True
     assert refusals[0] is not predicts
+
+
+@pytest.mark.parametrize(("client", "refuses"), [("4.0.0", True), ("3.9.1", False), ("", False)])
+def test_a_delivery_timeout_is_compared_with_the_clients_own_linger(client: str, refuses: bool):
+    """Kafka 4.0 clients linger 5 ms (KIP-1030), which 30 s for a request leave no time for."""
+    given = {"delivery.timeout.ms": Given("30000", Option("p"))}
+    version = Given(client, Option("p")) if client else None
+    own = OwnConfig(
+        kafka=Given("4.3.1", Option("p")),
+        mode=Given("kraft", Option("p")),
+        producers=(Client(name="p", library="java", settings=given, version=version),),
+    )
+    [group] = setups(own)
+    assert {bool([*refused.risks(setup)]) for setup in group} == {refuses}
 
 
 @pytest.mark.parametrize(
