@@ -246,7 +246,8 @@ def make_default(version: str) -> None:
     place = PACKAGE / "kafka_versions.py"
     place.write_text(with_default(place.read_text(), version))
     _output(ROOT / "ci" / "kafka_keys", version)
-    print("\nThe default is changed: run ci/reference, ci/catalogue --kafka default, ci/claims")
+    entries = "ci/reference, ci/lab/catalogue --kafka default, ci/lab/claims"
+    print(f"\nThe default is changed: run {entries}")
 
 
 def with_default(module: str, version: str) -> str:

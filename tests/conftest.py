@@ -42,7 +42,7 @@ gc.set_threshold(100_000, 50, 1000)
 
 
 def pytest_configure() -> None:
-    """Let no test of hypothesis fail for its time, or by chance: `ci/fuzz` draws other examples."""
+    """Let no test of hypothesis fail for its time or by chance: `ci/lab/fuzz` draws others."""
     with suppress(ImportError):
         from hypothesis import settings
 

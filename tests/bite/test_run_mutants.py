@@ -1,7 +1,7 @@
 """Damaged and falsified runs are noticed, and reordered ones have the same verdict.
 
-`ACKPROOF_MUTANTS=10000 ACKPROOF_RUNS=runs/one:runs/two` (`ci/run-mutants`) uses more mutants, and
-runs of real clusters.
+`ACKPROOF_MUTANTS=10000 ACKPROOF_RUNS=runs/one:runs/two` (`ci/lab/run-mutants`) uses more mutants,
+and runs of real clusters.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def test_a_damaged_file_is_always_refused(recorded: list[Path], place: Path) -> 
         assert refused(mutant), mutant.what
         kinds[mutant.what.partition(" ")[0]] += 1
         shutil.rmtree(mutant.run_dir)
-    print(f"{MUTANTS} damaged runs refused: {dict(kinds)}")  # noqa: T201  ci/run-mutants shows it
+    print(f"{MUTANTS} damaged runs refused: {dict(kinds)}")  # noqa: T201  ci/lab/run-mutants shows it
 
 
 @pytest.mark.spark

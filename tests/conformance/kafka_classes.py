@@ -25,7 +25,7 @@ from ackproof.machine import cache_dir, exclusive, silent
 
 SOURCES = sorted(Path(__file__).with_name("java").glob("*.java"))
 
-#: How many random cases a version answers; ci/conformance asks for many more.
+#: How many random cases a version answers; ci/lab/conformance asks for many more.
 CASES = int(os.environ.get("ACKPROOF_CONFORMANCE", "2000"))
 #: The versions asked. Only the default one's image is sure to be there: ci/setup makes it.
 VERSIONS = os.environ.get("ACKPROOF_CONFORMANCE_VERSIONS", DEFAULT_KAFKA).split()

@@ -1,6 +1,6 @@
 """Our rules are Kafka's: random cases through Kafka's own classes and through ours.
 
-`ci/conformance` asks for 100,000 cases of each of several versions.
+`ci/lab/conformance` asks for 100,000 cases of each of several versions.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The pass by offset, the general path and the oracle give the same anomalies.
 
 Histories are random, in row groups and slices of a few rows, so that there are many borders.
-`ACKPROOF_HISTORIES` (`ci/histories`) raises their number.
+`ACKPROOF_HISTORIES` (`ci/lab/histories`) raises their number.
 """
 
 from __future__ import annotations

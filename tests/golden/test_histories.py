@@ -3,8 +3,8 @@
 One oracle was written from Jepsen's source; the other, for the anomalies that Jepsen's checker
 lacks and the evidence of cycles, from this project's document of anomalies.
 
-`ACKPROOF_HISTORIES=10000 pytest tests/golden/test_histories.py` (`ci/histories`) raises the number
-of random histories.
+`ACKPROOF_HISTORIES=10000 pytest tests/golden/test_histories.py` (`ci/lab/histories`) raises the
+number of random histories.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def test_spark_and_both_oracles_agree_on_random_histories(spark, tmp_path):
         )
         occurred.update(kind for kinds in found for kind in kinds)
         clean += sum(not kinds.keys() - {"unseen-series"} for kinds in found)
-    print(f"{HISTORIES} histories: {dict(occurred)}")  # noqa: T201  ci/histories shows it
+    print(f"{HISTORIES} histories: {dict(occurred)}")  # noqa: T201  ci/lab/histories shows it
     # The histories are useful only if each anomaly occurs, and some have none.
     for anomaly in _kinds():
         assert occurred[anomaly] > HISTORIES / 500, occurred

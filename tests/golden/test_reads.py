@@ -26,7 +26,7 @@ CASES = {
     for name, case in json.loads(file.read_text(encoding="utf-8")).items()
 }
 SEED = 20260103
-#: `ci/histories` raises their number.
+#: `ci/lab/histories` raises their number.
 HISTORIES = min(150, int(os.environ.get("ACKPROOF_HISTORIES", "30")))
 
 

@@ -1,6 +1,6 @@
 """A case of the catalogue and its safe twin do on real brokers what their arms expect.
 
-`ci/catalogue` runs all cases. In `ci/test`, `test_demo.py` has a loss, its cause and its twin.
+`ci/lab/catalogue` runs all cases. In `ci/test`, `test_demo.py` has a loss, its cause and its twin.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 One cluster a version serves all trials that need brokers. `docs/claims.yaml` says for each claim
 and version whether it is expected to hold; a trial that sees something else fails. With
-CLAIMS_SEEN=FILE each adds what it saw to this file, as a line of JSON: `ci/claims` stores that.
+CLAIMS_SEEN=FILE each adds what it saw to this file, as a line of JSON: `ci/lab/claims` stores that.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The daemon of the container engine is killed under a run, and started again by `ci/setup`.
 
 It is the engine of the machine (a second daemon deletes the networks of the first), so
-`ci/engine-death` alone asks for this, and beside nothing else.
+`ci/lab/engine-death` alone asks for this, and beside nothing else.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def test_the_death_of_the_engines_daemon_loses_nothing_and_leaves_nothing(
         told = ", ".join(map(judged, patient.run_dirs)) or "no run directory"
         patient.clean()
         left = patient.left(restarted)
-    print(  # noqa: T201  ci/engine-death shows it
+    print(  # noqa: T201  ci/lab/engine-death shows it
         f"\nthe engine killed at {moment}: exit {code}, {acked} acked; check: {told}; "
         f"left {before}, after clean {left}"
     )

@@ -1,6 +1,6 @@
 """Kafka's own tool for hanging transactions, and an ordinary open one that it does not name.
 
-A late record hangs on brokers before 3.6 only: `ci/catalogue B14` shows the tool naming it. A
+A late record hangs on brokers before 3.6 only: `ci/lab/catalogue B14` shows the tool naming it. A
 committed transaction hangs if its marker is lost (KAFKA-20716): the harness aborts it.
 """
 

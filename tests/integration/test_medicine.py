@@ -2,7 +2,7 @@
 
 After each: what was recorded as acked is in the ledger, no verdict says `holds` of incomplete data,
 no traceback is shown, `ackproof clean` leaves nothing, and the next run works.
-`ACKPROOF_SCHEDULES=200 ACKPROOF_SEED=1` (`ci/medicine 200 1`) takes more of them.
+`ACKPROOF_SCHEDULES=200 ACKPROOF_SEED=1` (`ci/lab/medicine 200 1`) takes more of them.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def survives(trouble: Trouble, seed: int, engine: DockerClient, tmp_path: Path) 
         if trouble is killed_comparison:
             told += f"; {continued(patient)}"
     ended = "killed" if code < 0 else f"exit {code}"
-    print(  # noqa: T201  ci/medicine shows it
+    print(  # noqa: T201  ci/lab/medicine shows it
         f"\n{seed} {trouble.__name__}: {what}; {ended} after {time.monotonic() - began:.0f} s, "
         f"{acked} acked; check: {told}; left {before}, after clean {left}"
     )

@@ -1,6 +1,6 @@
 """The model explains what real controllers wrote, through every way to lose and regain brokers.
 
-`ci/conformance` runs this on further versions, and prints which kinds of steps each has taken.
+`ci/lab/conformance` runs this on further versions, and prints which kinds of steps each has taken.
 """
 
 from __future__ import annotations

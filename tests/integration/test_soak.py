@@ -1,7 +1,8 @@
 """Soaks: run after run in one process, and one long run, under as many faults a minute as fit.
 
 Sampled meanwhile: memory of the harness and of its children, open files, threads, child processes,
-containers, temporary files. `ACKPROOF_SOAK_MINUTES=60` (`ci/soak 60`) takes longer than ci/slow.
+containers, temporary files. `ACKPROOF_SOAK_MINUTES=60` (`ci/lab/soak 60`) takes longer than
+ci/slow.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ def test_a_long_session_stays_flat(engine: DockerClient, tmp_path: Path) -> None
         patient.process.send_signal(signal.SIGINT)
         patient.await_end()
     faults = sum(len(verdict.faults) for verdict in seen)
-    print(f"\n{len(seen)} runs, {faults} faults in {MINUTES} minutes")  # noqa: T201  ci/soak shows it
+    print(f"\n{len(seen)} runs, {faults} faults in {MINUTES} minutes")  # noqa: T201  ci/lab/soak shows it
     for name in FLAT:
         print(f"{name}: {[round(sample[name]) for sample in samples]}")  # noqa: T201
     assert "Traceback" not in patient.said, patient.said

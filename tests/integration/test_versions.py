@@ -1,6 +1,6 @@
 """A version with ZooKeeper goes the whole way, from `kafka: "2.6.2"` to a verdict.
 
-`ci/versions` runs the same scenario on Kafka of every era.
+`ci/lab/versions` runs the same scenario on Kafka of every era.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Mutation scores of the specifications: a test must detect the removal of each guard.
 
-`ci/mutants` prints the scores.
+`ci/lab/mutants` prints the scores.
 """
 
 from __future__ import annotations

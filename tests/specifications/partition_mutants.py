@@ -1,7 +1,8 @@
 """Partition traces that refute each guard of `partition_replay`.
 
 A few correct traces of partitions, and variants that a wrong Kafka or a damaged disk would leave.
-Each variant is refuted by one guard, and is explained without that guard. `ci/mutants` prints them.
+Each variant is refuted by one guard, and is explained without that guard. `ci/lab/mutants` prints
+them.
 """
 
 from __future__ import annotations

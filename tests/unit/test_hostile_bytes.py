@@ -1,7 +1,7 @@
 """Whatever bytes an input has, its parser returns or says what is wrong: no traceback, no hang.
 
-hypothesis draws damaged files; `ACKPROOF_EXAMPLES=100000` (`ci/fuzz`) more than the usual run. No
-parser may map 1 GiB of memory; an example may take 20 s.
+hypothesis draws damaged files; `ACKPROOF_EXAMPLES=100000` (`ci/lab/fuzz`) more than the usual run.
+No parser may map 1 GiB of memory; an example may take 20 s.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from ackproof_spark.forensics.segments import Tail, batches
 from ackproof_spark.jepsen.reader import read
 from ackproof_spark.tables import LEDGER, READS
 
-#: No fixture, so that `ci/fuzz_guided.py` can call the tests: it goes with the process.
+#: No fixture, so that `ci/lab/fuzz_guided.py` can call the tests: it goes with the process.
 _TEMPORARY = tempfile.TemporaryDirectory()
 FOLDER = Path(_TEMPORARY.name)
 UNIT = Path(__file__).parent

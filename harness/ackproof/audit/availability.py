@@ -39,7 +39,7 @@ _TRANSACTIONS = "transaction.state.log.replication.factor"
 _TRANSACTIONS_MIN = "transaction.state.log.min.isr"
 #: The largest replication factor that the model's operations were tried for.
 MOST_REPLICAS = 5
-#: Written by `ci/audit_stops.py`.
+#: Written by `ci/lab/audit_stops.py`.
 FILE = Path(__file__).with_name("stops.json")
 
 

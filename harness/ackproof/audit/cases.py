@@ -13,7 +13,7 @@ from ackproof.audit.setups import Setup
 from ackproof.kafka_versions import numbers
 from ackproof_model.configuration import Configuration, Truncation
 
-#: Written by `ci/audit_cases.py`.
+#: Written by `ci/lab/audit_cases.py`.
 FILE = Path(__file__).with_name("cases.json")
 _LOGS_TAKEN = frozenset((Failure.POWER_LOSS, Failure.DISK_REPLACED, Failure.RACK))
 

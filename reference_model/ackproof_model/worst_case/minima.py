@@ -2,7 +2,7 @@
 
 Larger numbers lose, too. `minima.json` stores the smallest (an antichain), the total up to which
 all other numbers were searched without a loss, and larger ones that lose nothing.
-`ci/minima` searches them again.
+`ci/lab/minima` searches them again.
 """
 
 from __future__ import annotations

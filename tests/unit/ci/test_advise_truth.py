@@ -1,4 +1,4 @@
-"""The draws and the table of `ci/advise-truth`."""
+"""The draws and the table of `ci/lab/advise-truth`."""
 
 from __future__ import annotations
 

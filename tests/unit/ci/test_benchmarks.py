@@ -1,4 +1,4 @@
-"""The benchmarks of `ci/bench`: turns, ratios, planted anomalies, and peers that fail."""
+"""The benchmarks of `ci/lab/bench`: turns, ratios, planted anomalies, and peers that fail."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from support import synthetic_run as synthetic
 ROOT = Path(__file__).parents[3]
 #: Entries that set up, build, show or write something.
 NOT_TESTS = {
-    *("demo", "image", "kafka_keys", "left-by", "new-kafka", "nightly", "picture", "reference"),
+    *("demo", "image", "kafka_keys", "lab/left-by", "new-kafka", "nightly", "picture", "reference"),
     *("release", "sbom", "setup", "site", "test"),
 }
 STEM = "b06-last-replica-standing"
@@ -262,7 +262,10 @@ def test_every_shipped_scenario_is_run() -> None:
 
 def test_every_entry_is_listed_and_called() -> None:
     entries = {
-        path.name for path in (ROOT / "ci").iterdir() if path.is_file() and os.access(path, os.X_OK)
+        str(path.relative_to(ROOT / "ci"))
+        for folder in (ROOT / "ci", ROOT / "ci" / "lab")
+        for path in folder.iterdir()
+        if path.is_file() and os.access(path, os.X_OK)
     }
     index = (ROOT / "ci" / "README.md").read_text()
     assert {one for one in entries if f"`ci/{one}" not in index} == set()

@@ -32,7 +32,12 @@ FILES = sorted(
     for host in ("github", "gitlab", "jenkins")
     for path in (ROOT / "ci" / "templates" / host).iterdir()
 )
-SCRIPTS = sorted(path for path in (ROOT / "ci").iterdir() if path.is_file() and not path.suffix)
+SCRIPTS = sorted(
+    path
+    for folder in (ROOT / "ci", ROOT / "ci" / "lab")
+    for path in folder.iterdir()
+    if path.is_file() and not path.suffix
+)
 
 
 def violated(index: int, *, what: str = "loss") -> Verdict:

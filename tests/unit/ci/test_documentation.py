@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import os
 import re
 import subprocess
 import sys
@@ -13,14 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from reference_pages import pages as reference_pages
 from ruamel.yaml import YAML
 
 from ackproof.scenario.loader import load
 from ackproof_spark.anomaly import Anomaly
 from documented import ROOT, Block, blocks, lines, pages, run_page, unknown_words, workplace
-
-sys.path.insert(0, str(ROOT / "ci"))
-from reference_pages import pages as reference_pages
 
 PAGES = pages()
 HOME = "https://github.com/ackproof/ackproof"
@@ -152,6 +151,7 @@ def build_site(config: Path, site: Path) -> subprocess.CompletedProcess[str]:
     """Build the site as `ci/site` does."""
     return subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "-f", config, "-d", site],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([*sys.path, str(ROOT / "ci" / "lab")])},
         capture_output=True,
         text=True,
         timeout=600,

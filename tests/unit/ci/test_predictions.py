@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
+import predictions_draw as drawing
+import predictions_page as pages
 import pytest
 
 from ackproof.prediction.predict import predict
 from ackproof.scenario.loader import load
 from ackproof_faults import registered
 from ackproof_faults.process.stops import Kill
-
-sys.path.insert(0, str(Path(__file__).parents[3] / "ci"))
-import predictions_draw as drawing
-import predictions_page as pages
 
 #: A leader that alone has the last acked records dies before the ISR can shrink.
 CUT = {

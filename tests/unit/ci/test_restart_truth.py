@@ -1,4 +1,4 @@
-"""The comparison of `ci/advise-truth restarts`."""
+"""The comparison of `ci/lab/advise-truth restarts`."""
 
 from __future__ import annotations
 

@@ -1,1 +1,0 @@
-"""Benchmarks of ackproof's own cost; `ci/bench` runs them."""

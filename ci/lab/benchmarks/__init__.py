@@ -1,0 +1,1 @@
+"""Benchmarks of ackproof's own cost; `ci/lab/bench` runs them."""
