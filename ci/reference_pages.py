@@ -19,10 +19,11 @@ import pyarrow as pa
 import typer
 from typer.cli import get_docs_for_click
 
-from ackproof.cli.main import command_tree
+from ackproof.cli.main import command_tree, name_formats
 from ackproof.errors import ExitCode
 from ackproof.judgement import invariants
 from ackproof.ledger.acked_log import AckedSend
+from ackproof.own_config.formats import formats
 from ackproof.scenario.model import json_schema
 from ackproof_faults import registered
 from ackproof_faults.fault_table import entries
@@ -59,6 +60,7 @@ def pages() -> dict[Path, str]:
         path: _with_part(path, part)
         for path, part in (
             (REFERENCE / "acked-log.md", acked_log()),
+            (REFERENCE / "audit.md", config_formats()),
             (ROOT / "docs" / "catalogue" / "README.md", catalogue_pages.cases()),
             (ROOT / "docs" / "explanation" / "trust.md", invariants.table()),
         )
@@ -82,6 +84,12 @@ def acked_log() -> str:
     return f"| key | default | meaning |\n|---|---|---|\n{rows}"
 
 
+def config_formats() -> str:
+    """Return the formats of a user's files, the most general first."""
+    rows = "".join(f"| {each.name} | {each.reads} |\n" for each in reversed(formats()))
+    return f"| format | what is read |\n|---|---|\n{rows}"
+
+
 def faults() -> str:
     """Return the table of all faults."""
     rows = []
@@ -102,6 +110,7 @@ def faults() -> str:
 def commands() -> str:
     """Return every command with its arguments and options, as their code has them."""
     command = command_tree()
+    name_formats(command)
     made = get_docs_for_click(
         obj=command, ctx=typer.Context(command, info_name="ackproof"), name="ackproof"
     )

@@ -19,7 +19,7 @@ PACKAGES = {
 EXPORTS = ("ackproof.api", "ackproof.pytest_plugin", "ackproof_faults.conditions.builders")
 
 #: Folders whose modules a registry imports by their names, and what it calls in them.
-REGISTERED = {"ackproof.audit.outputs": "render"}
+REGISTERED = {"ackproof.audit.outputs": "render", "ackproof.own_config.formats": "FORMAT"}
 
 ALLOWED = {
     "ackproof.ledger.producer_ledger.recover": "reads a ledger that is still being written",

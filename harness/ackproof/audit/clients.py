@@ -9,8 +9,8 @@ from ackproof.audit.effective import of_consumer, of_producer
 from ackproof.audit.risk import decision, worded
 from ackproof.audit.setups import Setup
 from ackproof.kafka_versions import FEATURES_SINCE, numbers
-from ackproof.own_config.clients import EXACTLY_ONCE
 from ackproof.own_config.configuration import Client, Default, Given
+from ackproof.own_config.formats.connect import EXACTLY_ONCE
 from ackproof.scenario.kafka_clients import TRANSACTION_TIMEOUT
 from ackproof_model import Likelihood
 from ackproof_model.configuration import Configuration

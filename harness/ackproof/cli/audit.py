@@ -47,10 +47,8 @@ def audit(
         typer.Argument(
             metavar="FILES",
             show_default=False,
-            help="Configuration files and folders, of any shape: server, producer and consumer "
-            "properties, compose files, Kubernetes and Strimzi resources, Helm values, Spring, "
-            "Terraform, the output of Kafka's commands. Their shape is recognised. - reads "
-            "standard input.",
+            help="Configuration files and folders. Their format is recognised: {formats}. "
+            "- reads standard input.",
         ),
     ] = None,
     *,

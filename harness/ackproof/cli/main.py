@@ -141,9 +141,21 @@ def command_tree() -> TyperGroup:
     return cast("TyperGroup", get_command(app))
 
 
+def name_formats(tree: TyperGroup) -> None:
+    """Put the names of formats into help; only help needs them, because they load slowly."""
+    from ackproof.own_config.formats import names
+
+    for command in tree.commands.values():
+        for param in command.params:
+            if text := getattr(param, "help", None):
+                param.help = text.replace("{formats}", names())  # type: ignore[attr-defined]
+
+
 def _run_command() -> int:
     try:
         with translated():
+            if "--help" in sys.argv:
+                name_formats(command_tree())
             # The code of a command that ended with typer.Exit, else None; 130 after Ctrl-C.
             code = command_tree()(standalone_mode=False) or ExitCode.HOLDS
     except typer.TyperException as error:

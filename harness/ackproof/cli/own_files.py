@@ -33,8 +33,7 @@ Config = Annotated[
     _option(
         "--config",
         metavar="PATH",
-        help="Any file or folder of yours: properties, compose, Kubernetes, Strimzi, Helm values, "
-        "Spring, Quarkus, Terraform, output of kafka-topics and kafka-configs; may be repeated.",
+        help="Any file or folder of yours; may be repeated. Formats that are read: {formats}.",
     ),
 ]
 Topic = Annotated[

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from ackproof.own_config.configuration import Given, Topic
-from ackproof.own_config.parts import Node, Part, Source
+from ackproof.own_config.parts import Source
 from ackproof.own_config.tree import Block, Text
 
 _COMMAND = re.compile(
@@ -26,7 +26,7 @@ def topics(source: Source, node: object) -> list[Topic]:
     found: list[Topic] = []
     for value in texts(node):
         for match in _COMMAND.finditer(value.replace("\\\n", "  ")):
-            line = _line(value, match.start())
+            line = line_in(value, match.start())
             creates = match["tool"] == "topics" and match["action"] == "create"
             read = _created if creates else _altered
             if topic := read(source, match["options"], line):
@@ -59,25 +59,6 @@ def _altered(source: Source, options: str, line: int) -> Topic | None:
     )
 
 
-def script(source: Source) -> Part | None:
-    """Read the commands of a script or a unit of systemd that start a broker or create topics."""
-    lines = [line if line.lstrip()[:1] != "#" else "" for line in source.lines]
-    command = Text.at("\n".join(lines), 1)
-    made = tuple(topics(source, command))
-    if "kafka-server-start" not in command:
-        return Part(shape="commands", topics=made) if made else None
-    version = re.search(r"\bkafka_2\.1[0-3]-(\d+\.\d+\.\d+)", command)
-    settings = source.settings(overridden([command]))
-    part = Part(
-        shape="commands",
-        kafka=Given(version[1], source.at(_line(command, version.start()))) if version else None,
-        nodes=(Node(name=source.name, settings=settings),) if settings else (),
-        topics=made,
-        unread=tuple(started(source, [command])),
-    )
-    return None if part.empty else part
-
-
 def _created(source: Source, options: str, line: int) -> Topic | None:
     """Return the topic of one command; None if it does not name it."""
     words = _words(options)
@@ -107,7 +88,7 @@ def _words(options: str) -> dict[str, str]:
 def started(source: Source, command: Sequence[Text]) -> list[Given]:
     """Return the properties files with which `kafka-server-start.sh FILE` starts brokers."""
     return [
-        Given(match[1], source.at(_line(one, match.start())))
+        Given(match[1], source.at(line_in(one, match.start())))
         for one in command
         for match in _START.finditer(one)
     ]
@@ -116,13 +97,13 @@ def started(source: Source, command: Sequence[Text]) -> list[Given]:
 def overridden(command: Sequence[Text]) -> dict[str, Text]:
     """Return the settings of `kafka-server-start.sh server.properties --override key=value`."""
     return {
-        match[1]: Text.at(match[2], _line(one, match.start()))
+        match[1]: Text.at(match[2], line_in(one, match.start()))
         for one in command
         for match in re.finditer(r"--override[ =]+[\"']?([\w.]+)=([^\s\"']+)", one)
     }
 
 
-def _line(value: Text, position: int) -> int:
+def line_in(value: Text, position: int) -> int:
     return value.line + value.block + value[:position].count("\n")
 
 

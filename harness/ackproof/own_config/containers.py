@@ -1,26 +1,27 @@
-"""Reads brokers and applications in containers: compose, Kubernetes, ECS tasks."""
+"""Reads containers: brokers, and applications with clients."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import PurePath
 
-from ackproof.own_config import applications, environment
-from ackproof.own_config.commands import overridden, started, texts, topics
+from ackproof.own_config import environment
+from ackproof.own_config.commands import overridden, started, texts
 from ackproof.own_config.configuration import Given, Topic
+from ackproof.own_config.formats import spring
+from ackproof.own_config.formats.properties import classify
 from ackproof.own_config.names import is_known
-from ackproof.own_config.parts import UNKNOWN, Part, RefusalError, Source, parse, together
-from ackproof.own_config.properties import classify
-from ackproof.own_config.tree import Block, NotYamlError, Text, block, items, text
+from ackproof.own_config.parts import Part, RefusalError, Source, together
+from ackproof.own_config.properties import parse
+from ackproof.own_config.tree import Block, Text, items, text
 
 #: Other software with Kafka's protocol.
 _OTHERS = re.compile(r"redpanda(?!data/(console|connect))|warpstream|automq|bufstream")
 
 
 @dataclass
-class _Found:
+class Containers:
     """What the containers of one file say."""
 
     source: Source
@@ -60,7 +61,7 @@ class _Found:
             named = [*started(self.source, command), *_outside(self.source, stated)]
             files = _IMAGES_READ if settings else _CONFIG
             self.unread += named or _mounted(self.source, stated, files)
-        clients = environment.clients(variables, self.source, name)
+        clients = application(variables, self.source, name)
         connect = image if image and "kafka-connect" in image else None
         if clients and connect and (version := environment.version(connect, self.source)):
             release = Given(version.value + ".0" * (2 - version.value.count(".")), version.source)
@@ -95,137 +96,11 @@ class _Found:
         )
 
 
-def compose(source: Source) -> Part | None:
-    """Read a compose file."""
-    root = next(iter(source.documents), None)
-    services = block(root, "services")
-    first = next(iter(root.values()), None) if isinstance(root, Block) else None
-    if not services and {"image", "environment"} <= block(first).keys():
-        services = block(root)  # version 1 of the format
-    if not services:
-        return None
-    found = _Found(source)
-    fill = _interpolation(source)
-    for name, stated in services.items():
-        if not isinstance(stated, Block):
-            continue
-        service = _extended(stated, services)
-        image = text(service, "image")
-        image = Text.at(fill(image, report=False), image.line) if image else None
-        found.container(
-            name,
-            image,
-            {
-                key: Text.at(
-                    fill(value, report=bool(_REPORTED.match(key))), value.line, file=value.file
-                )
-                for key, value in _variables(source, service).items()
-            },
-            service,
-            count=_replicas(source, service, name),
-        )
-        found.topics(topics(source, service))
-    part = found.part("compose")
-    if replace(part, kafka=None).empty:
-        names = ", ".join([*services][:5])
-        if found.others:
-            raise RefusalError(found.others[0])
-        raise RefusalError(
-            f"{UNKNOWN}: a compose file whose services ({names}) have no image of Kafka, and no "
-            "variables of a client such as SPRING_KAFKA_PRODUCER_ACKS"
-        )
-    return part
-
-
-def _extended(service: Block, services: Block) -> Block:
-    """Return a service with what it extends in the same file."""
-    base = service.get("extends")
-    name = str(base) if isinstance(base, Text) else str(text(base, "service") or "")
-    if name not in services or (isinstance(base, Block) and "file" in base):
-        return service
-    parent = services[name]
-    if not isinstance(parent, Block) or parent is service:
-        return service
-    merged = Block(service.line)
-    merged.update({**parent, **service})
-    merged.lines = {**parent.lines, **service.lines}
-    if isinstance(parent.get("environment"), Block) and isinstance(
-        service.get("environment"), Block
-    ):
-        environments = Block(service.line)
-        environments.update({**parent["environment"], **service["environment"]})
-        merged["environment"] = environments
-    return merged
-
-
-def _env_files(container: Block) -> list[Text]:
+def env_files(container: Block) -> list[Text]:
     files = container.get("env_file")
     entries = files if isinstance(files, list) else [files]
     named = [one if isinstance(one, Text) else text(one, "path") for one in entries]
     return [one for one in named if one]
-
-
-def _variables(source: Source, service: Block) -> dict[str, Text]:
-    """Return the variables of a service: its env files, then its own."""
-    variables: dict[str, Text] = {}
-    for name in _env_files(service):
-        content = source.beside(str(name))
-        if content is None:
-            source.warnings.append(f"{source.where(name)}: env_file {name}: there is no such file")
-        file = str(PurePath(source.name).parent / name)
-        parsed = environment.parse(Source(name=file, text=content or "", warnings=source.warnings))
-        variables |= {
-            key: Text.at(str(value), value.line, file=file) for key, value in parsed.items()
-        }
-    own = service.get("environment")
-    if isinstance(own, Block):
-        variables |= {key: value for key, value in own.items() if isinstance(value, Text)}
-    for entry in own if isinstance(own, list) else []:
-        if isinstance(entry, Text):
-            key, equals, value = entry.partition("=")
-            variables |= {key.strip(): Text.at(value, entry.line)} if equals else {}
-    return variables
-
-
-#: Variables whose value may decide about a record: no addresses, and no secrets.
-_REPORTED = re.compile(
-    r"(KAFKA|CONNECT|SPRING)_(?!.*(LISTENER|HOST|QUORUM|CONNECT$|SERVERS|URL|PORT|CLUSTER_ID|OPTS"
-    r"|USER|PASS|SECRET|TOKEN|KEY|JAAS))"
-)
-_VARIABLE = re.compile(r"\$(?:\$|\{(\w+)(?:(:?[-?+])([^}]*))?\}|(\w+))")
-
-
-def _interpolation(source: Source) -> Callable[..., str]:
-    """Return a function that puts variables of `.env` and their defaults into a text."""
-    beside = source.beside(".env")
-    variables = environment.parse(Source(name=".env", text=beside)) if beside else {}
-
-    def fill(value: Text, *, report: bool = True) -> str:
-        def put(match: re.Match[str]) -> str:
-            name = match[1] or match[4]
-            if name is None:
-                return "$"
-            if name in variables:
-                return str(variables[name])
-            if match[2] in (":-", "-"):
-                if report:
-                    source.warnings.append(
-                        f"{source.name}:{value.line}: {match[3]!r} is the default of {name}, which "
-                        "may replace it"
-                    )
-                return match[3]
-            return f"${{{name}}}"
-
-        return _VARIABLE.sub(put, value) if "$" in value else value
-
-    return fill
-
-
-def _replicas(source: Source, service: Block, name: str) -> Given:
-    stated = text(service, "deploy", "replicas") or text(service, "scale")
-    if stated and stated.isdecimal():
-        return source.given(stated)
-    return Given("1", source.at(service.line))
 
 
 def _created(value: Text, source: Source) -> list[Topic]:
@@ -255,7 +130,7 @@ def _outside(source: Source, container: Block) -> list[Given]:
         for entry in items(container, "envFrom")
         for kind in ("configMapRef", "secretRef")
     ]
-    missing = [one for one in _env_files(container) if source.beside(str(one)) is None]
+    missing = [one for one in env_files(container) if source.beside(str(one)) is None]
     return [source.given(one) for one in (*missing, *filter(None, maps))]
 
 
@@ -276,61 +151,6 @@ def _mounted(source: Source, container: Block, files: re.Pattern[str]) -> list[G
     return [source.given(one) for one, target in targets if files.search(target)]
 
 
-_COUNTED = ("StatefulSet", "Deployment", "ReplicaSet", "StatefulSetSpec")
-
-
-def kubernetes(source: Source) -> Part | None:
-    """Read Kubernetes' resources, or a part of one: containers with env, ConfigMaps."""
-    found = _Found(source)
-    for root in source.documents:
-        if not isinstance(root, Block) or "services" in root:
-            continue
-        resources = items(root, "items") if root.get("kind") == "List" else [root]
-        for resource in resources:
-            _resource(found, resource)
-    part = found.part("kubernetes")
-    return None if part.empty else part
-
-
-def _resource(found: _Found, resource: object) -> None:
-    kind = str(text(resource, "kind") or "")
-    if kind == "ConfigMap":
-        data = {
-            key: value for key, value in block(resource, "data").items() if isinstance(value, Text)
-        }
-        for key, value in data.items():
-            found.add(_inside(found.source, value, key))
-        if settings := environment.broker_settings(data, "", found.source):
-            name = str(text(resource, "metadata", "name") or "ConfigMap")
-            node = environment.node(name, settings, found.source, image="", count=None)
-            found.add(Part(shape="", nodes=(node,)))
-        return
-    replicas = text(resource, "spec", "replicas") if kind in _COUNTED else None
-    name = str(text(resource, "metadata", "name") or found.source.name)
-    for container in containers(resource):
-        variables = _named_values(container)
-        image = text(container, "image")
-        if variables or (image and kind):
-            count = found.source.given(replicas) if replicas and replicas.isdecimal() else None
-            if count is None and kind in _COUNTED:
-                count = Given("1", found.source.at(block(resource).line))
-            found.container(name, image, variables, container, count=count)
-        found.topics(topics(found.source, container))
-
-
-def _inside(source: Source, value: Text, name: str) -> Part | None:
-    """Read a file in a ConfigMap: settings, or the YAML of an application."""
-    if not (value.block and name.endswith((".yml", ".yaml"))):
-        return embedded(source, value, name)
-    lines = "\n" * value.line  # so that each line has its number in the ConfigMap's file
-    try:
-        return applications.read(replace(source, text=f"{lines}{value}"))
-    except (NotYamlError, RefusalError) as error:
-        line = error.line if isinstance(error, NotYamlError) and error.line else value.line
-        source.warnings.append(f"{source.name}:{line}: {name} is not used: {error}")
-        return None
-
-
 def embedded(source: Source, value: Text, name: str = "") -> Part | None:
     """Read a text of settings inside another file, such as `server.properties: |`."""
     if "=" not in value or not (value.block or "\n" in value):
@@ -344,12 +164,39 @@ def embedded(source: Source, value: Text, name: str = "") -> Part | None:
     return classify(replace(source, hint="broker" if "server" in name else ""), pairs)
 
 
+def application(variables: Mapping[str, Text], source: Source, name: str) -> Part | None:
+    """Return the clients that an application's variables describe: Connect's image, Spring Boot."""
+    prefixes = ("CONNECT_", "KSQL_KSQL_", "SPRING_KAFKA_")
+    prefix = next((one for one in prefixes if any(key.startswith(one) for key in variables)), "")
+    if prefix == "SPRING_KAFKA_":
+        read_as: Callable[[Source, Mapping[str, Text]], Part | None] = spring.settings
+        settings = {
+            key.lower().replace("_", "."): value
+            for key, value in variables.items()
+            if key.startswith("SPRING_")
+        }
+    elif prefix:
+        read_as = classify
+        settings = {
+            environment.key_of(key.replace(prefix.split("_")[0], "KAFKA", 1)): value
+            for key, value in variables.items()
+            if key.startswith(prefix)
+        }
+    else:
+        return None
+    try:
+        part = read_as(source, settings)
+    except RefusalError:
+        return None
+    return part.named(f"{source.name} ({name})" if name else source.name) if part else None
+
+
 def containers(node: object, depth: int = 0) -> Iterator[Block]:
     """Yield every mapping with a list `env`, or `environment`, of names and values."""
     if depth > 30:
         return
     if isinstance(node, Block):
-        if _named_values(node) or isinstance(node.get("image"), Text):
+        if named_values(node) or isinstance(node.get("image"), Text):
             yield node
         for key, value in node.items():
             if key not in ("env", "environment"):
@@ -359,7 +206,7 @@ def containers(node: object, depth: int = 0) -> Iterator[Block]:
             yield from containers(item, depth + 1)
 
 
-def _named_values(container: Block) -> dict[str, Text]:
+def named_values(container: Block) -> dict[str, Text]:
     """Return the variables of `env: [{name: …, value: …}]`."""
     return {
         str(name): value
@@ -367,19 +214,3 @@ def _named_values(container: Block) -> dict[str, Text]:
         for entry in items(container, key)
         if (name := text(entry, "name")) and (value := text(entry, "value"))
     }
-
-
-def ecs(source: Source) -> Part | None:
-    """Read a task definition of ECS."""
-    root = next(iter(source.documents), None)
-    task = block(root, "taskDefinition") or root
-    if not isinstance(task, Block) or "containerDefinitions" not in task:
-        return None
-    found = _Found(source)
-    for container in items(task, "containerDefinitions"):
-        name = str(text(container, "name") or source.name)
-        found.container(
-            name, text(container, "image"), _named_values(container), container, count=None
-        )
-    part = found.part("ECS task")
-    return None if part.empty else part

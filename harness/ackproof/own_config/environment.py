@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 
-from ackproof.own_config.applications import spring
 from ackproof.own_config.configuration import Given
 from ackproof.own_config.names import misspelt
-from ackproof.own_config.parts import Node, Part, RefusalError, Source
-from ackproof.own_config.properties import classify, process_roles
+from ackproof.own_config.parts import Node, Source, process_roles
 from ackproof.own_config.tree import Text
 from ackproof.scenario.kafka_keys import known
 
@@ -81,7 +78,7 @@ def broker_settings(
             continue
         bitnami = name.startswith("KAFKA_CFG_")
         fits = not image or not is_kafka(image) or bitnami == of_bitnami
-        (settings if fits else other)[_key(name)] = value
+        (settings if fits else other)[key_of(name)] = value
     keys = known("broker")
     for key, value in other.items():
         if key in keys and key not in settings and key not in _SHOWS_BROKER:
@@ -105,7 +102,7 @@ def broker_settings(
     return settings
 
 
-def _key(name: str) -> str:
+def key_of(name: str) -> str:
     """Return the setting of a variable: one underscore is a dot, two are one, three a dash."""
     bare = name.removeprefix("KAFKA_CFG_").removeprefix("KAFKA_").lower()
     return bare.replace("___", "-").replace("__", "\0").replace("_", ".").replace("\0", "_")
@@ -123,37 +120,10 @@ def node(
     return Node(name=name, count=count, roles=roles, settings=given)
 
 
-def clients(variables: Mapping[str, Text], source: Source, name: str) -> Part | None:
-    """Return the clients that an application's variables describe: Connect's image, Spring Boot."""
-    prefixes = ("CONNECT_", "KSQL_KSQL_", "SPRING_KAFKA_")
-    prefix = next((one for one in prefixes if any(key.startswith(one) for key in variables)), "")
-    if prefix == "SPRING_KAFKA_":
-        read_as: Callable[[Source, Mapping[str, Text]], Part | None] = spring
-        settings = {
-            key.lower().replace("_", "."): value
-            for key, value in variables.items()
-            if key.startswith("SPRING_")
-        }
-    elif prefix:
-        read_as = classify
-        settings = {
-            _key(key.replace(prefix.split("_")[0], "KAFKA", 1)): value
-            for key, value in variables.items()
-            if key.startswith(prefix)
-        }
-    else:
-        return None
-    try:
-        part = read_as(source, settings)
-    except RefusalError:
-        return None
-    return part.named(f"{source.name} ({name})" if name else source.name) if part else None
-
-
 _LINE = re.compile(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)=(.*)")
 
 
-def parse(source: Source) -> dict[str, Text]:
+def variables_of(source: Source) -> dict[str, Text]:
     """Return the variables of an env file."""
     variables: dict[str, Text] = {}
     for number, line in enumerate(source.lines, start=1):
@@ -168,21 +138,3 @@ def parse(source: Source) -> dict[str, Text]:
                 )
             variables[match[1]] = Text.at(plain, number)
     return variables
-
-
-def read(source: Source) -> Part | None:
-    """Read an env file with the variables of a Kafka image, or of an application."""
-    significant = [
-        line for line in source.lines if line.strip() and not line.lstrip().startswith("#")
-    ]
-    if not significant or not all(
-        re.match(r"\s*(export\s+)?[A-Z_][A-Z0-9_]*=", line) for line in significant
-    ):
-        return None
-    variables = parse(source)
-    settings = broker_settings(variables, "", source)
-    if settings:
-        made = node(source.name, settings, source, image="", count=None)
-        return Part(shape="env file", nodes=(made,))
-    part = clients(variables, source, "")
-    return replace(part, shape="env file") if part else None

@@ -74,3 +74,8 @@ def misspelt(key: str, scopes: tuple[str, ...]) -> str:
     if key in names:
         return ""
     return next(iter(get_close_matches(key, names, n=1, cutoff=0.85)), "")
+
+
+def dotted(key: str) -> str:
+    """Return Kafka's name of `enableIdempotence`, or of .NET's `EnableIdempotence`."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", ".", key).lower()

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from ackproof.own_config.configuration import Client, FileLine, Given, Settings, Topic
-from ackproof.own_config.tree import Text, documents
+from ackproof.own_config.tree import Block, NotYamlError, Text, documents
 
 #: Settings whose values are never stored.
 _SECRET = re.compile(
@@ -37,6 +37,10 @@ _DECIDES = re.compile(
     r"|(group|node|broker)\.id|message\.timestamp.*|elr.*|eligible.*",
     re.IGNORECASE,
 )
+
+
+#: The heading of a section in INI or TOML.
+HEADING = re.compile(r"\s*\[\[?\s*([\w .\"':-]+?)\s*\]?\]\s*([#;].*)?")
 
 
 #: The kind of settings that an option names, for a file that does not show it.
@@ -78,6 +82,12 @@ class Node:
     def ids(self) -> list[Given]:
         """What its file states as its id; -1 if the broker is to choose one."""
         return [self.settings[key] for key in ("node.id", "broker.id") if key in self.settings]
+
+
+def process_roles(settings: Settings) -> frozenset[str]:
+    """Return the roles of a node; a broker if the settings do not say."""
+    stated = settings["process.roles"].value if "process.roles" in settings else ""
+    return frozenset(filter(None, map(str.strip, stated.split(",")))) or frozenset({"broker"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,6 +158,30 @@ class Source:
         return self.text.splitlines()
 
     @cached_property
+    def is_tree(self) -> bool:
+        """Whether the text is YAML or JSON with a mapping or a list at its top.
+
+        Raises NotYamlError for what looks like it and is none.
+        """
+        first = next((line for line in self.lines if line.strip() and line.lstrip()[0] != "#"), "")
+        if HEADING.fullmatch(first) and re.search(r"(?m)^[\w .\"-]+(=| {2,})", self.text):
+            return False
+        if re.match(r"\s*[\w.\\\[\]\"-]+\s*=", first) or (
+            re.match(r"\s*\{?\s*$", first) and "=" in self.text and ":" not in self.text
+        ):
+            return False
+        begins = r"""(---|%YAML|\s*[\[{]|-\s|["']?[\w./$<-][^=]*?["']?\s*:(\s|$))"""
+        if not re.match(begins, first):
+            return False
+        try:
+            return any(isinstance(root, Block | list) for root in self.documents)
+        except NotYamlError:
+            shows = r"(?m)^(apiVersion|kind|services|spring|kafka|image|replicaCount):|\A\s*[{[]"
+            if re.search(shows, self.text) or self.name.endswith((".yml", ".yaml")):
+                raise
+            return False
+
+    @cached_property
     def documents(self) -> list[Any]:
         """The documents of YAML or JSON. Raises RefusalError if it is neither."""
         return documents(self.text, self.name, self.warnings)
@@ -200,25 +234,6 @@ class Source:
             self.warnings.append(warning)
 
 
-def parse(text: str, first: int = 1) -> dict[str, Text]:
-    """Return the settings of Java properties; the last of equal keys counts, as in Java.
-
-    first: the number of the first line. Raises RefusalError for a malformed escape.
-    """
-    import javaproperties
-
-    settings: dict[str, Text] = {}
-    line = first
-    try:
-        for element in javaproperties.parse(text):
-            if isinstance(element, javaproperties.KeyValue):
-                settings[element.key.strip()] = Text.at(element.value.strip(), line)
-            line += len(element.source.splitlines())
-    except javaproperties.InvalidUEscapeError as error:
-        raise RefusalError(f"line {line}: {error}") from None
-    return settings
-
-
 def refuse_template(value: Text) -> None:
     """Raise RefusalError if a value is one of a template that was not rendered."""
     if match := _TEMPLATE.search(value):
@@ -237,6 +252,31 @@ def template(mark: str, line: int) -> str:
         f"a template of Helm, Jinja or the like (line {line}): render it first (`helm template`, "
         "`ansible --check --diff`)"
     )
+
+
+#: What a reader reads: only YAML and JSON; neither of them, nor a program; any text.
+Notation = Literal["tree", "lines", "any"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Format:
+    """A format of files. `formats/ADDING_A_FORMAT.md` describes how to add one.
+
+    name: of the format in lists. order: a file is read by the first format that recognises it.
+    reads: what of it is read, in Markdown. patterns: of the names of files for which a folder is
+    searched. mentions: a regular expression of words of which each such file has one, in any case.
+    examples: the text of a small file, by its name. read: returns None for a file of another
+    format; raises RefusalError.
+    """
+
+    name: str
+    order: int
+    reads: str
+    patterns: tuple[str, ...]
+    mentions: str
+    examples: Mapping[str, str]
+    read: Callable[[Source], Part | None]
+    notation: Notation = "any"
 
 
 _OF_KAFKA = re.compile(r"kafka|insync|broker|zookeeper|replication", re.IGNORECASE)

@@ -8,35 +8,27 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path, PurePosixPath
 
 from ackproof import safe_files
 from ackproof.errors import ScenarioError
-from ackproof.own_config import (
-    applications,
-    commands,
-    containers,
-    described,
-    environment,
-    literals,
-    operators,
-    sections,
-    terraform,
-)
-from ackproof.own_config import properties as settings_files
 from ackproof.own_config.clusters import clusters
 from ackproof.own_config.combining import combine
 from ackproof.own_config.configuration import FileRefused, OwnConfig
+from ackproof.own_config.formats import formats, names
 from ackproof.own_config.parts import (
     UNKNOWN,
+    Format,
     Hint,
     Part,
     RefusalError,
     Source,
-    parse,
     refuse_unrendered,
 )
-from ackproof.own_config.tree import Block, NotYamlError
+from ackproof.own_config.properties import parse
+from ackproof.own_config.tree import NotYamlError
 
 #: More than any configuration has.
 MOST_BYTES = 4_000_000
@@ -44,57 +36,7 @@ MOST_BYTES = 4_000_000
 _SKIPPED = {".git", "node_modules", "target", "build", ".venv", "venv", "__pycache__", ".idea"}
 #: Names of files that a folder has beside configurations.
 _NO_CONFIGURATION = {".ackproof.yaml", "package.json", "package-lock.json"}
-#: Names of files that a folder is searched for; a file that is named itself may have any name.
-_WANTED = (
-    *(".properties", ".yml", ".yaml", ".env", ".conf", ".cfg", ".ini"),
-    *(".json", ".tf", ".tfvars", ".txt", ".log", ".py", ".toml", ".sh", ".service"),
-)
 _MOST_FILES = 2_000
-
-_READ = (
-    "Files that are read: properties of brokers, topics, producers, consumers, Connect; compose, "
-    "Kubernetes, Strimzi and Helm's values in YAML; Spring, Quarkus, Micronaut; librdkafka's "
-    "settings in INI, TOML, JSON; Terraform; the output of kafka-topics and kafka-configs "
-    "--describe."
-)
-
-Reader = Callable[[Source], Part | None]
-
-
-def _yaml(reader: Reader) -> Reader:
-    """Return a reader that leaves out a text that is no tree of YAML or JSON."""
-    return lambda source: reader(source) if _is_tree(source) else None
-
-
-def _lines(reader: Reader) -> Reader:
-    """Return a reader that leaves out a tree of YAML or JSON, and a program."""
-    return lambda source: None if _is_tree(source) or _language(source) else reader(source)
-
-
-#: One reader a shape, in the order in which they are tried.
-READERS: tuple[Reader, ...] = (
-    described.topics,
-    described.configs,
-    described.rpk,
-    described.client_log,
-    _yaml(containers.compose),
-    _yaml(operators.strimzi),
-    _yaml(operators.confluent),
-    _yaml(operators.koperator),
-    _yaml(containers.ecs),
-    _yaml(containers.kubernetes),
-    terraform.read,
-    environment.read,
-    applications.read,
-    _yaml(applications.shipper),
-    literals.python,
-    _yaml(literals.helm),
-    _yaml(literals.mapping),
-    commands.script,
-    _lines(sections.ini),
-    _lines(sections.hocon),
-    _lines(settings_files.read),
-)
 
 
 def read_clusters(paths: Sequence[Path], *, kafka: str = "") -> tuple[OwnConfig, ...]:
@@ -117,7 +59,7 @@ def read_options(files: Sequence[tuple[Path, Hint]]) -> OwnConfig:
             hint="Name the files of one; `ackproof audit` answers about all.",
         )
     for refused in own.refused:
-        hint = "" if _READ in refused.reason else _READ
+        hint = "" if _read_formats() in refused.reason else _read_formats()
         raise ScenarioError(f"{refused.file}: {refused.reason}", hint=hint)
     return own
 
@@ -189,6 +131,7 @@ def _irrelevant(outcome: tuple[str, Part | str]) -> bool:
 
 def _walk(folder: Path) -> Iterator[Path]:
     """Yield the files of a folder that may be configurations, by name."""
+    patterns = {pattern for each in formats() for pattern in each.patterns}
     found = 0
     stack = [folder]
     while stack:
@@ -199,7 +142,7 @@ def _walk(folder: Path) -> Iterator[Path]:
             if one.is_dir() and one.name not in _SKIPPED and not one.is_symlink()
         ]
         for entry in reversed(entries):
-            wanted = entry.name.endswith(_WANTED) or entry.name.startswith(".env")
+            wanted = any(fnmatchcase(entry.name, pattern) for pattern in patterns)
             if wanted and entry.is_file() and entry.name not in _NO_CONFIGURATION:
                 found += 1
                 if found > _MOST_FILES:
@@ -283,12 +226,22 @@ def _understood(source: Source) -> Part:
         raise RefusalError("an empty file")
     if reason := _of_ackproof(source.text):
         raise RefusalError(reason)
-    if len(source.text) < _LONG or _MENTIONS.search(source.text):
+    if len(source.text) < _LONG or _mentions().search(source.text):
         refuse_unrendered(source)
-        for reader in READERS:
-            if (part := reader(source)) is not None:
-                return part
+        if found := recognised(source):
+            return found[1]
     raise RefusalError(_looks(source))
+
+
+def recognised(source: Source) -> tuple[Format, Part] | None:
+    """Return the first format that recognises a file, and what the file says.
+
+    Raises RefusalError, NotYamlError.
+    """
+    for each in formats():
+        if _may_be(each, source) and (part := each.read(source)) is not None:
+            return each, part
+    return None
 
 
 def _of_ackproof(text: str) -> str:
@@ -303,35 +256,24 @@ def _of_ackproof(text: str) -> str:
     return ""
 
 
-#: A long text without any of these words has no setting of Kafka, and need not be parsed.
+#: A long text without a word that some format mentions has no setting of Kafka: it is not parsed.
 _LONG = 20_000
-_MENTIONS = re.compile(
-    r"kafka|acks|insync|replic|bootstrap|broker|unclean|retention|partition|idempotence|group"
-    r"|consum|produc|transaction|cleanup|offset|commit|isolation|linger|zookeeper|flush|segment",
-    re.IGNORECASE,
-)
 
 
-def _is_tree(source: Source) -> bool:
-    """Whether a text is YAML or JSON with a mapping or a list at its top."""
-    first = next(
-        (line for line in source.lines if line.strip() and line.lstrip()[0] not in "#"), ""
-    )
-    if sections.HEADING.fullmatch(first) and re.search(r"(?m)^[\w .\"-]+(=| {2,})", source.text):
-        return False
-    if re.match(r"\s*[\w.\\\[\]\"-]+\s*=", first) or (
-        re.match(r"\s*\{?\s*$", first) and "=" in source.text and ":" not in source.text
-    ):
-        return False
-    if not re.match(r"""(---|%YAML|\s*[\[{]|-\s|["']?[\w./$<-][^=]*?["']?\s*:(\s|$))""", first):
-        return False
-    try:
-        return any(isinstance(root, Block | list) for root in source.documents)
-    except NotYamlError:
-        shows = r"(?m)^(apiVersion|kind|services|spring|kafka|image|replicaCount):|\A\s*[{[]"
-        if re.search(shows, source.text) or source.name.endswith((".yml", ".yaml")):
-            raise
-        return False
+@cache
+def _mentions() -> re.Pattern[str]:
+    return re.compile("|".join(each.mentions for each in formats()), re.IGNORECASE)
+
+
+def _may_be(each: Format, source: Source) -> bool:
+    """Whether a text has the notation of a format."""
+    if each.notation == "lines":
+        return not (source.is_tree or _language(source))
+    return each.notation == "any" or source.is_tree
+
+
+def _read_formats() -> str:
+    return f"Files that are read: {names()}."
 
 
 _SOURCES = (
@@ -382,4 +324,4 @@ def _looks(source: Source) -> str:
     keys = re.findall(r"""(?m)^\s*["']?([A-Za-z][\w.-]*)["']?\s*[:=]""", source.text)
     some = ", ".join(dict.fromkeys(kinds or keys[:3]))
     looks = "Kubernetes resources" if kinds else "settings" if keys else "text"
-    return f"{UNKNOWN}: it looks like {looks}{f' ({some})' if some else ''}. {_READ}"
+    return f"{UNKNOWN}: it looks like {looks}{f' ({some})' if some else ''}. {_read_formats()}"

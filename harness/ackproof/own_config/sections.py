@@ -1,4 +1,4 @@
-"""Reads settings under headings: INI, TOML, and HOCON of Akka and other programs in Scala."""
+"""Makes clients, brokers and topics of several sets of settings in one file."""
 
 from __future__ import annotations
 
@@ -7,82 +7,30 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ackproof.own_config.configuration import Client, Topic
-from ackproof.own_config.names import is_consumers, is_known, is_producers
+from ackproof.own_config.formats.properties import classify
+from ackproof.own_config.hcl import Reader
 from ackproof.own_config.parts import Part, RefusalError, Source, together
-from ackproof.own_config.properties import classify
-from ackproof.own_config.terraform import Reader
 from ackproof.own_config.tree import Text, mappings
 from ackproof.scenario.kafka_keys import known
 from ackproof.scenario.librdkafka import KNOWN
 
-HEADING = re.compile(r"\s*\[\[?\s*([\w .\"':-]+?)\s*\]?\]\s*([#;].*)?")
-_PAIR = re.compile(r"\s*([\w.\"'-]+)\s*[=:]\s*(.*)")
-#: Sections whose settings the others share.
-_COMMON = ("default", "common", "global", "kafka")
-
-
-def ini(source: Source) -> Part | None:
-    """Read INI and TOML: each section is a client, which has the settings of `[default]`, too."""
-    sections: dict[str, dict[str, Text]] = {}
-    pairs: dict[str, Text] = {}
-    for number, line in enumerate(source.lines, start=1):
-        if heading := HEADING.fullmatch(line):
-            pairs = sections.setdefault(heading[1].lower(), {})
-        elif (match := _PAIR.fullmatch(line)) and line.lstrip()[0] not in "#;":
-            pairs[_key(match[1])] = Text.at(_value(match[2]), number)
-    if not sections:
-        return None
-    shared = next((name for name in _COMMON if name in sections), "")
-    common = sections.get(shared, {})
-    others = [name for name in sections if name != shared and any(map(_shows, sections[name]))]
-    if shared == "kafka":  # it may be a client itself
-        others = [name for name in others if re.search("producer|consumer", name)]
-    found = {
-        name: pairs if name == shared else {**common, **pairs}
-        for name, pairs in sections.items()
-        if name != shared or not others
-    }
-    return joined(source, "settings in sections", [*found.values()], headings=[*found])
-
-
-def _shows(key: str) -> bool:
-    """Whether a setting is one of clients only."""
-    return (is_producers(key) or is_consumers(key)) and key not in known("broker")
-
-
-def _key(written: str) -> str:
-    """Return a name without quotes; of `options."message.timeout.ms"` the quoted one."""
-    quoted = re.search(r"[\"']([^\"']+)[\"']$", written)
-    return quoted[1] if quoted else written.removeprefix("librdkafka_options.")
-
-
-def _value(written: str) -> str:
-    quoted = re.match(r"([\"'])(.*?)\1", written)
-    return quoted[2] if quoted else re.sub(r"(\s+#|\s*;).*$", "", written)
-
-
 _BLOCK = re.compile(r"(?m)^\s*[\w.\"-]+\s*[=:]?\s*\{\s*$")
-_OPTIONAL = re.compile(r"(?m)^([ \t]*([\w.\"-]+)\s*[=:]\s*)\$\{\?([\w.]+)\}[ \t]*$")
 
 
-def hocon(source: Source) -> Part | None:
-    """Read HOCON, such as `akka.kafka.producer { kafka-clients { acks = all } }`, and Logstash."""
-    if not _BLOCK.search(source.text) or source.text.lstrip()[:1] == "{":
-        return None
-    for match in _OPTIONAL.finditer(source.text):
-        if is_known(match[2].strip('"')):
-            line = source.text[: match.start()].count("\n") + 1 + match[1].count("\n")
-            source.warnings.append(
-                f"{source.name}:{line}: {match[3]} replaces {match[2]} if it is set"
-            )
-    root = Reader(_OPTIONAL.sub("", source.text).replace("=>", "= ")).body()
+def has_blocks(source: Source) -> bool:
+    """Whether a text has blocks in braces, and is no JSON."""
+    return bool(_BLOCK.search(source.text)) and source.text.lstrip()[:1] != "{"
+
+
+def blocks(source: Source, text: str) -> Part | None:
+    """Return what blocks of settings in braces say. text: in HOCON's syntax."""
     found = [
         {
             key.rpartition("kafka-clients.")[2]: _unquoted(value)
             for key, value in node.items()
             if isinstance(value, Text)
         }
-        for node in mappings(root)
+        for node in mappings(Reader(text).body())
     ]
     return joined(source, "HOCON", found, "java")
 

@@ -1,0 +1,164 @@
+"""Compose files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import PurePath
+
+from ackproof.own_config import environment
+from ackproof.own_config.commands import topics
+from ackproof.own_config.configuration import Given
+from ackproof.own_config.containers import Containers, env_files
+from ackproof.own_config.parts import UNKNOWN, Format, Part, RefusalError, Source
+from ackproof.own_config.tree import Block, Text, block, text
+
+
+def read(source: Source) -> Part | None:
+    """Read a compose file."""
+    root = next(iter(source.documents), None)
+    services = block(root, "services")
+    first = next(iter(root.values()), None) if isinstance(root, Block) else None
+    if not services and {"image", "environment"} <= block(first).keys():
+        services = block(root)  # version 1 of the format
+    if not services:
+        return None
+    found = Containers(source)
+    fill = _interpolation(source)
+    for name, stated in services.items():
+        if not isinstance(stated, Block):
+            continue
+        service = _extended(stated, services)
+        image = text(service, "image")
+        image = Text.at(fill(image, report=False), image.line) if image else None
+        found.container(
+            name,
+            image,
+            {
+                key: Text.at(
+                    fill(value, report=bool(_REPORTED.match(key))), value.line, file=value.file
+                )
+                for key, value in _variables(source, service).items()
+            },
+            service,
+            count=_replicas(source, service, name),
+        )
+        found.topics(topics(source, service))
+    part = found.part("compose")
+    if replace(part, kafka=None).empty:
+        names = ", ".join([*services][:5])
+        if found.others:
+            raise RefusalError(found.others[0])
+        raise RefusalError(
+            f"{UNKNOWN}: a compose file whose services ({names}) have no image of Kafka, and no "
+            "variables of a client such as SPRING_KAFKA_PRODUCER_ACKS"
+        )
+    return part
+
+
+def _extended(service: Block, services: Block) -> Block:
+    """Return a service with what it extends in the same file."""
+    base = service.get("extends")
+    name = str(base) if isinstance(base, Text) else str(text(base, "service") or "")
+    if name not in services or (isinstance(base, Block) and "file" in base):
+        return service
+    parent = services[name]
+    if not isinstance(parent, Block) or parent is service:
+        return service
+    merged = Block(service.line)
+    merged.update({**parent, **service})
+    merged.lines = {**parent.lines, **service.lines}
+    if isinstance(parent.get("environment"), Block) and isinstance(
+        service.get("environment"), Block
+    ):
+        environments = Block(service.line)
+        environments.update({**parent["environment"], **service["environment"]})
+        merged["environment"] = environments
+    return merged
+
+
+def _variables(source: Source, service: Block) -> dict[str, Text]:
+    """Return the variables of a service: its env files, then its own."""
+    variables: dict[str, Text] = {}
+    for name in env_files(service):
+        content = source.beside(str(name))
+        if content is None:
+            source.warnings.append(f"{source.where(name)}: env_file {name}: there is no such file")
+        file = str(PurePath(source.name).parent / name)
+        parsed = environment.variables_of(
+            Source(name=file, text=content or "", warnings=source.warnings)
+        )
+        variables |= {
+            key: Text.at(str(value), value.line, file=file) for key, value in parsed.items()
+        }
+    own = service.get("environment")
+    if isinstance(own, Block):
+        variables |= {key: value for key, value in own.items() if isinstance(value, Text)}
+    for entry in own if isinstance(own, list) else []:
+        if isinstance(entry, Text):
+            key, equals, value = entry.partition("=")
+            variables |= {key.strip(): Text.at(value, entry.line)} if equals else {}
+    return variables
+
+
+#: Variables whose value may decide about a record: no addresses, and no secrets.
+_REPORTED = re.compile(
+    r"(KAFKA|CONNECT|SPRING)_(?!.*(LISTENER|HOST|QUORUM|CONNECT$|SERVERS|URL|PORT|CLUSTER_ID|OPTS"
+    r"|USER|PASS|SECRET|TOKEN|KEY|JAAS))"
+)
+_VARIABLE = re.compile(r"\$(?:\$|\{(\w+)(?:(:?[-?+])([^}]*))?\}|(\w+))")
+
+
+def _interpolation(source: Source) -> Callable[..., str]:
+    """Return a function that puts variables of `.env` and their defaults into a text."""
+    beside = source.beside(".env")
+    variables = environment.variables_of(Source(name=".env", text=beside)) if beside else {}
+
+    def fill(value: Text, *, report: bool = True) -> str:
+        def put(match: re.Match[str]) -> str:
+            name = match[1] or match[4]
+            if name is None:
+                return "$"
+            if name in variables:
+                return str(variables[name])
+            if match[2] in (":-", "-"):
+                if report:
+                    source.warnings.append(
+                        f"{source.name}:{value.line}: {match[3]!r} is the default of {name}, which "
+                        "may replace it"
+                    )
+                return match[3]
+            return f"${{{name}}}"
+
+        return _VARIABLE.sub(put, value) if "$" in value else value
+
+    return fill
+
+
+def _replicas(source: Source, service: Block, name: str) -> Given:
+    stated = text(service, "deploy", "replicas") or text(service, "scale")
+    if stated and stated.isdecimal():
+        return source.given(stated)
+    return Given("1", source.at(service.line))
+
+
+_EXAMPLE = """\
+services:
+  kafka:
+    image: apache/kafka:3.9.1
+    environment:
+      KAFKA_NODE_ID: 1
+      KAFKA_MIN_INSYNC_REPLICAS: 2
+"""
+FORMAT = Format(
+    name="Docker Compose",
+    order=50,
+    reads="brokers and applications, with anchors, `extends`, `.env` and `env_file`; images of "
+    "Apache, Confluent, Bitnami",
+    patterns=("*.yml", "*.yaml"),
+    mentions="kafka",
+    examples={"docker-compose.yml": _EXAMPLE},
+    read=read,
+    notation="tree",
+)

@@ -1,0 +1,96 @@
+"""Resources of Kubernetes, or a part of one: containers with env, ConfigMaps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ackproof.own_config import environment
+from ackproof.own_config.commands import topics
+from ackproof.own_config.configuration import Given
+from ackproof.own_config.containers import Containers, containers, embedded, named_values
+from ackproof.own_config.formats import micronaut, quarkus, spring
+from ackproof.own_config.parts import Format, Part, RefusalError, Source
+from ackproof.own_config.tree import Block, NotYamlError, Text, block, items, text
+
+_COUNTED = ("StatefulSet", "Deployment", "ReplicaSet", "StatefulSetSpec")
+
+
+def read(source: Source) -> Part | None:
+    """Read Kubernetes' resources, or a part of one: containers with env, ConfigMaps."""
+    found = Containers(source)
+    for root in source.documents:
+        if not isinstance(root, Block) or "services" in root:
+            continue
+        resources = items(root, "items") if root.get("kind") == "List" else [root]
+        for resource in resources:
+            _resource(found, resource)
+    part = found.part("kubernetes")
+    return None if part.empty else part
+
+
+def _resource(found: Containers, resource: object) -> None:
+    kind = str(text(resource, "kind") or "")
+    if kind == "ConfigMap":
+        data = {
+            key: value for key, value in block(resource, "data").items() if isinstance(value, Text)
+        }
+        for key, value in data.items():
+            found.add(_inside(found.source, value, key))
+        if settings := environment.broker_settings(data, "", found.source):
+            name = str(text(resource, "metadata", "name") or "ConfigMap")
+            node = environment.node(name, settings, found.source, image="", count=None)
+            found.add(Part(shape="", nodes=(node,)))
+        return
+    replicas = text(resource, "spec", "replicas") if kind in _COUNTED else None
+    name = str(text(resource, "metadata", "name") or found.source.name)
+    for container in containers(resource):
+        variables = named_values(container)
+        image = text(container, "image")
+        if variables or (image and kind):
+            count = found.source.given(replicas) if replicas and replicas.isdecimal() else None
+            if count is None and kind in _COUNTED:
+                count = Given("1", found.source.at(block(resource).line))
+            found.container(name, image, variables, container, count=count)
+        found.topics(topics(found.source, container))
+
+
+def _inside(source: Source, value: Text, name: str) -> Part | None:
+    """Read a file in a ConfigMap: settings, or the YAML of an application."""
+    if not (value.block and name.endswith((".yml", ".yaml"))):
+        return embedded(source, value, name)
+    lines = "\n" * value.line  # so that each line has its number in the ConfigMap's file
+    try:
+        inside = replace(source, text=f"{lines}{value}")
+        frameworks = (framework.read(inside) for framework in (spring, quarkus, micronaut))
+        return next((part for part in frameworks if part), None)
+    except (NotYamlError, RefusalError) as error:
+        line = error.line if isinstance(error, NotYamlError) and error.line else value.line
+        source.warnings.append(f"{source.name}:{line}: {name} is not used: {error}")
+        return None
+
+
+_EXAMPLE = """\
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: orders
+spec:
+  template:
+    spec:
+      containers:
+        - name: orders
+          env:
+            - name: SPRING_KAFKA_PRODUCER_ACKS
+              value: "1"
+"""
+FORMAT = Format(
+    name="Kubernetes",
+    order=100,
+    reads="brokers and applications in containers and lists of environment variables; "
+    "ConfigMaps with variables, properties or an application's YAML",
+    patterns=("*.yml", "*.yaml", "*.json"),
+    mentions="kafka|broker",
+    examples={"deployment.yaml": _EXAMPLE},
+    read=read,
+    notation="tree",
+)

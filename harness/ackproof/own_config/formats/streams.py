@@ -1,0 +1,82 @@
+"""Applications of Kafka Streams and ksqlDB."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from ackproof.own_config.clients import PREFIXES, REPLICAS, clients, count, under
+from ackproof.own_config.configuration import Default, Given, Topic
+from ackproof.own_config.parts import Format, Part, Source
+from ackproof.own_config.properties import read_as
+from ackproof.own_config.tree import Text
+
+
+def settings(source: Source, pairs: Mapping[str, Text]) -> Part | None:
+    """Return the clients of an application of Kafka Streams or of ksqlDB."""
+    if "application.id" in pairs:
+        return streams(source, pairs)
+    if any(key.startswith("ksql.") for key in pairs):
+        return streams(source, {**pairs, **under(pairs, "ksql."), **under(pairs, "ksql.streams.")})
+    return None
+
+
+def streams(source: Source, pairs: Mapping[str, Text], shape: str = "Kafka Streams") -> Part:
+    """Return the clients of a Streams application.
+
+    `StreamsConfig`: consumers begin at the earliest offset, and with `exactly_once_v2` producers
+    are transactional and consumers read what is committed.
+    """
+    guarantee = pairs.get("processing.guarantee", Text.at("", 0))
+    exactly_once = guarantee.startswith("exactly_once")
+    consumed = {
+        "auto.offset.reset": Text.at("earliest", guarantee.line),
+        **({"isolation.level": Text.at("read_committed", guarantee.line)} if exactly_once else {}),
+    }
+    origin = source.where(guarantee) if exactly_once else Default("Kafka Streams")
+    added = {"acks": "all", "enable.idempotence": "true"} if exactly_once else {}
+    if exactly_once:
+        added["transactional.id"] = str(pairs.get("application.id") or "of the application")
+    topic = Topic(
+        name="the internal topics of Kafka Streams",
+        replication_factor=count(source, pairs, REPLICAS),
+        internal=True,
+    )
+    part = clients(
+        source,
+        {
+            ("producer", ""): under(pairs, "producer."),
+            ("consumer", ""): {**under(pairs, "consumer."), **under(pairs, "main.consumer.")},
+        },
+        shape=shape,
+        framework="Kafka Streams",
+        defaults=added,
+        origin=origin,
+        prefixes=PREFIXES,
+        topics=[topic] if "replication.factor" in pairs else [],
+    )
+    [consumer] = part.consumers
+    settings = {key: Given(str(value), origin) for key, value in consumed.items()}
+    return replace(part, consumers=(replace(consumer, settings={**settings, **consumer.settings}),))
+
+
+def read(source: Source) -> Part | None:
+    """Read the properties of an application."""
+    return read_as(source, settings)
+
+
+_EXAMPLE = """\
+application.id=orders
+bootstrap.servers=kafka:9092
+processing.guarantee=exactly_once_v2
+"""
+FORMAT = Format(
+    name="Kafka Streams",
+    order=260,
+    reads="properties with `application.id`, those of ksqlDB",
+    patterns=("*.properties",),
+    mentions="bootstrap|replic|guarantee",
+    examples={"streams.properties": _EXAMPLE},
+    read=read,
+    notation="lines",
+)

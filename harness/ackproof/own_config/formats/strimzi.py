@@ -1,0 +1,154 @@
+"""Resources of Strimzi."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ackproof.own_config.configuration import Given, Topic
+from ackproof.own_config.operators import (
+    cluster_name,
+    count_of,
+    name_of,
+    resources_of,
+    stated_version,
+    topic_of,
+    whole,
+    worker,
+)
+from ackproof.own_config.parts import Format, Node, Part, Source
+from ackproof.own_config.tree import Block, block, flat, items, text
+
+
+def read(source: Source) -> Part | None:
+    """Read Kafka, KafkaNodePool, KafkaTopic, KafkaConnect and KafkaMirrorMaker2 of Strimzi."""
+    resources = resources_of(source, "kafka.strimzi.io") or [
+        root
+        for root in source.documents
+        if isinstance(root, Block)
+        and "apiVersion" not in root
+        and "spec" in root
+        and text(root, "kind") in ("Kafka", "KafkaNodePool", "KafkaTopic")
+    ]
+    if not resources:
+        return None
+    first, *others = (_of_cluster(source, group) for group in _by_cluster(resources))
+    return replace(first, others=tuple(others))
+
+
+def _by_cluster(resources: Sequence[Block]) -> list[list[Block]]:
+    """Return the resources of each Kafka of a file, and those that name none of them."""
+    names = [name_of(one) for one in resources if text(one, "kind") == "Kafka"]
+    if len(names) < 2:
+        return [list(resources)]
+    groups: dict[str, list[Block]] = {name: [] for name in names}
+    for one in resources:
+        label = str(text(one, "metadata", "labels", "strimzi.io/cluster") or "")
+        cluster = name_of(one) if text(one, "kind") == "Kafka" else label
+        groups.setdefault(cluster, []).append(one)
+    return list(groups.values())
+
+
+def _of_cluster(source: Source, resources: Sequence[Block]) -> Part:
+    of_kind: dict[str, list[Block]] = {}
+    for resource in resources:
+        of_kind.setdefault(str(text(resource, "kind") or ""), []).append(resource)
+    clusters, pools = of_kind.get("Kafka", []), of_kind.get("KafkaNodePool", [])
+    kafka = block(clusters[0], "spec", "kafka") if clusters else Block()
+    settings = source.settings(flat(block(kafka, "config")))
+    if rack := text(kafka, "rack", "topologyKey"):
+        settings = {**settings, "broker.rack": source.given(rack)}
+    nodes = [
+        Node(
+            name=name_of(pool),
+            count=count_of(source, block(pool, "spec"), "replicas", 0),
+            roles=frozenset(map(str, items(pool, "spec", "roles"))) or frozenset({"broker"}),
+            settings=settings,
+        )
+        for pool in pools
+    ]
+    if clusters and not pools:
+        nodes.append(
+            Node(
+                name=name_of(clusters[0]),
+                count=count_of(source, kafka, "replicas", 1),
+                settings=settings,
+            )
+        )
+    others = [
+        part
+        for kind in ("KafkaConnect", "KafkaMirrorMaker2", "KafkaMirrorMaker")
+        for resource in of_kind.get(kind, ())
+        if (part := _connect(source, resource))
+    ]
+    own = Part(
+        shape="",
+        kafka=stated_version(source, kafka, "version", "image"),
+        mode=_mode(source, clusters, pools),
+        nodes=tuple(node for node in nodes if node.count is None or node.count.value != "0"),
+        topics=tuple(
+            topic_of(source, one, "replicas", "config") for one in of_kind.get("KafkaTopic", ())
+        ),
+    )
+    labels = [text(one, "metadata", "labels", "strimzi.io/cluster") for one in resources]
+    return whole("strimzi", [own, *others], cluster_name(clusters, labels), resources)
+
+
+def _mode(source: Source, clusters: Sequence[Block], pools: Sequence[Block]) -> Given | None:
+    for pool in pools:
+        for role in items(pool, "spec", "roles"):
+            if role == "controller":
+                return Given("kraft", source.at(role.line))
+    for cluster in clusters:
+        annotation = text(cluster, "metadata", "annotations", "strimzi.io/kraft")
+        if annotation == "enabled":
+            return Given("kraft", source.at(annotation.line))
+        spec = block(cluster, "spec")
+        if "zookeeper" in spec:
+            return Given("zookeeper", source.at(spec.lines["zookeeper"]))
+    return None
+
+
+def _connect(source: Source, resource: Block) -> Part | None:
+    """Read a worker; the clusters of MirrorMaker 2 have settings of their own."""
+    pairs = flat(block(resource, "spec", "config"))
+    for cluster in items(resource, "spec", "clusters"):
+        pairs |= flat(block(cluster, "config"))
+    pairs |= flat(block(resource, "spec", "target", "config"))
+    part = worker(source, resource, pairs)
+    mirrors = [
+        flat(block(mirror, "sourceConnector", "config"))
+        for mirror in items(resource, "spec", "mirrors")
+    ]
+    replicas = [one["replication.factor"] for one in mirrors if "replication.factor" in one]
+    if part and replicas:
+        topic = Topic(
+            name="mirrored topics",
+            replication_factor=source.settings({"replicas": replicas[0]}).get("replicas"),
+        )
+        part = replace(part, topics=(*part.topics, topic))
+    return part
+
+
+_EXAMPLE = """\
+apiVersion: kafka.strimzi.io/v1beta2
+kind: Kafka
+metadata:
+  name: orders
+spec:
+  kafka:
+    version: 3.9.1
+    replicas: 3
+    config:
+      min.insync.replicas: 2
+"""
+FORMAT = Format(
+    name="Strimzi",
+    order=60,
+    reads="`Kafka`, `KafkaNodePool`, `KafkaTopic`, `KafkaConnect`, `KafkaMirrorMaker2`",
+    patterns=("*.yml", "*.yaml"),
+    mentions="kafka",
+    examples={"kafka.yaml": _EXAMPLE},
+    read=read,
+    notation="tree",
+)
