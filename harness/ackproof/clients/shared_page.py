@@ -183,7 +183,7 @@ class ProgressPage:
         return self.numbers[_ARGUMENT] / 1000
 
     def give(self, order: Order, *, milliseconds: int = 0) -> None:
-        """Order misbehaviour from now on, and count `obeyed` from 0."""
+        """Order misbehaviour from now on, and reset `obeyed` to 0."""
         self.obeyed = 0
         self.numbers[_ARGUMENT] = milliseconds
         self.order = order

@@ -81,10 +81,14 @@ def _settled(summary: Summary) -> list[str]:
     if len(undecided) <= _SHOWN_PAIRS:
         return sentences + [pair_sentence(pair, summary) for pair in undecided]
     needed = [pair.more_trials for pair in undecided if pair.more_trials is not None]
-    most = f"about {fmt.count(max(needed))} more trials of each" if needed else "no number"
+    remedy = (
+        f"about {fmt.count(max(needed))} more trials of each would settle all."
+        if needed
+        else "no reasonable number of trials would settle them."
+    )
     return [
         *sentences,
-        f"{len(undecided)} of {len(summary.pairs)} pairs are not settled; {most} would settle all.",
+        f"{len(undecided)} of {len(summary.pairs)} pairs are not settled; {remedy}",
     ]
 
 

@@ -99,7 +99,7 @@ def write_story(directory: Path, result: ShrinkResult) -> Path:
 
 
 def answers_without(result: ShrinkResult) -> dict[str, Answer | None]:
-    """Return the answer for the kept steps without each of them, by that step."""
+    """For each kept step, return the oracle's answer with only that step removed."""
     by_steps = {tuple(answer.steps): answer for answer in result.answers}
     return {
         step: by_steps.get(tuple(other for other in result.kept if other != step))
