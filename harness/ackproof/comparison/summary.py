@@ -25,7 +25,7 @@ from ackproof.errors import AckproofError
 from ackproof.judgement.overview.collect import overview_of
 from ackproof.runs.overview import Safer
 from ackproof.runs.verdict import Latency, Likelihood, Record, Verdict, Word
-from ackproof.scenario.loader import load
+from ackproof.scenario.loader import Configured, load_stored
 from ackproof.scenario.types import setting_text
 
 #: The name of a stored run's configuration, and its settings.
@@ -192,11 +192,14 @@ def summary_of(verdicts: Sequence[Verdict], run_dirs: Sequence[Path]) -> Summary
 
     Configurations are told apart by name and settings.
     """
-    runs = [
-        ((verdict.name, tuple(stored_settings(verdict, path).items())), verdict, path)
-        for verdict, path in zip(verdicts, run_dirs, strict=True)
-    ]
-    names = _distinct(list(dict.fromkeys(key for key, *_ in runs)))
+    runs: list[tuple[Key, Verdict, Path]] = []
+    faults: dict[Key, str] = {}
+    for verdict, path in zip(verdicts, run_dirs, strict=True):
+        configured = _stored(path)
+        key = verdict.name, tuple(_run_settings(verdict, configured).items())
+        runs.append((key, verdict, path))
+        faults[key] = faults_of(configured) if configured else ""
+    names = _distinct(list(faults))
     trials: list[ConfigurationTrial] = []
     for key, verdict, path in runs:
         number = sum(trial.configuration == names[key] for trial in trials) + 1
@@ -213,7 +216,7 @@ def summary_of(verdicts: Sequence[Verdict], run_dirs: Sequence[Path]) -> Summary
     plan = ComparisonPlan(
         comparison_id="",
         configurations=list(names.values()),
-        faults={names[key]: _stored_faults(path) for key, _, path in runs},
+        faults={names[key]: texts for key, texts in faults.items()},
         settings={names[key]: dict(key[1]) for key in names},
         seed=verdicts[0].seed,
         trials=rounds,
@@ -229,18 +232,21 @@ def summary_of(verdicts: Sequence[Verdict], run_dirs: Sequence[Path]) -> Summary
 
 def stored_settings(verdict: Verdict, run_dir: Path) -> dict[str, str]:
     """Return the settings of a run that determine durability, and those that its matrix varied."""
+    return _run_settings(verdict, _stored(run_dir))
+
+
+def _run_settings(verdict: Verdict, configured: Configured | None) -> dict[str, str]:
+    durability = settings_of(configured) if configured else {}
     varied = {key: setting_text(value) for key, value in verdict.configuration.items()}
-    try:
-        return settings_of(load(run_dir / "scenario.yaml")[0]) | varied
-    except AckproofError:
-        return varied
+    return durability | varied
 
 
-def _stored_faults(run_dir: Path) -> str:
+def _stored(run_dir: Path) -> Configured | None:
+    """Return the configuration of a run; None if this version cannot read it."""
     try:
-        return faults_of(load(run_dir / "scenario.yaml")[0])
+        return load_stored(run_dir)
     except AckproofError:
-        return ""
+        return None
 
 
 def _distinct(keys: Sequence[Key]) -> dict[Key, str]:

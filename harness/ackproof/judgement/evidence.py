@@ -21,7 +21,7 @@ from ackproof.runs import directory as runs
 from ackproof.runs import table_files
 from ackproof.runs.directory import PredictionRecord, RunRecord
 from ackproof.runs.verdict import FaultReport, Metrics, Step
-from ackproof.scenario.loader import load
+from ackproof.scenario.loader import load_stored
 from ackproof.scenario.model import Scenario
 from ackproof_spark.tables import LOCATION, PROBE_PRODUCERS
 
@@ -64,7 +64,7 @@ class Evidence:
     @property
     def scenario(self) -> Scenario:
         """The resolved scenario. Raises ScenarioError."""
-        return self.once(Scenario, lambda: load(self.run_dir / "scenario.yaml")[0].scenario)
+        return self.once(Scenario, lambda: load_stored(self.run_dir).scenario)
 
     @property
     def record(self) -> RunRecord:

@@ -23,7 +23,7 @@ from ackproof.report import wording
 from ackproof.runs.directory import disk_errors
 from ackproof.runs.verdict import Expectation, Verdict, Word
 from ackproof.safe_files import replacing
-from ackproof.scenario.documents import line_of
+from ackproof.scenario.documents import FileLines
 from ackproof.scenario.loader import Configured
 
 _SIGN = {Word.HOLDS: "✅", Word.VIOLATED: "❌", Word.INCONCLUSIVE: "⚠️"}
@@ -74,20 +74,21 @@ def error_commands(configurations: Sequence[Configured], verdicts: Sequence[Verd
     These are an error for each expectation that was not met, a warning for an inconclusive run.
     """
     paths = {(item.scenario.name, item.name): item.path for item in configurations}
+    files = {path: FileLines.read(path) for path in paths.values()}
     commands = []
     for verdict in verdicts:
         path = paths.get((verdict.scenario, verdict.configuration_name))
         if path is None or verdict.verdict is Word.HOLDS:
             continue
+        lines = files[path]
         own = ("matrix", verdict.configuration_name) if verdict.configuration_name else ()
         title = f"{verdict.name}: {verdict.verdict.value}"
         if verdict.verdict is Word.INCONCLUSIVE:
-            commands.append(annotation("warning", path, line_of(path, own), title, verdict.reason))
+            commands.append(annotation("warning", path, lines.line(own), title, verdict.reason))
             continue
         for unmet in (item for item in verdict.expectations if not item.met):
-            line = max(line_of(path, (*own, "expect", unmet.what)), 1)
-            if own and line == line_of(path, own):  # the configuration has no `expect` of its own
-                line = line_of(path, ("expect", unmet.what))
+            expect = (*own, "expect") if lines.has((*own, "expect")) else ("expect",)
+            line = lines.line((*expect, unmet.what))
             commands.append(annotation("error", path, line, title, wording.unmet(unmet)))
     return commands
 

@@ -28,7 +28,7 @@ from ackproof.runs import directory as runs
 from ackproof.runs.directory import table_rows
 from ackproof.runs.recovery import recover_run
 from ackproof.scenario.changes import Overrides
-from ackproof.scenario.loader import Configured, load, validate
+from ackproof.scenario.loader import Configured, load_stored, validate
 from ackproof.scenario.model import Scenario
 from ackproof_faults import Fault, plain, registered
 from ackproof_faults.conditions.condition import Condition
@@ -137,10 +137,10 @@ def recorded_run(run_dir: Path) -> RecordedRun:
     """
     recover_run(run_dir)
     record = runs.read_record(run_dir)
-    path = run_dir / "scenario.yaml"
-    scenario = load(path)[0].scenario
+    stored = load_stored(run_dir)
+    scenario = stored.scenario
     windows = fault_windows(run_dir)
-    faults = [_fault(row, path) for row in windows]
+    faults = [_fault(row, run_dir) for row in windows]
     repeated = with_faults(
         scenario.model_copy(update={"topics": _topics(scenario, run_dir)}),
         _ReplaySchedule(scenario, windows, faults, run_dir, record.started_at).steps(),
@@ -153,7 +153,7 @@ def recorded_run(run_dir: Path) -> RecordedRun:
             scenario=repeated,
             name=record.configuration_name,
             varied=record.configuration,
-            path=path,
+            path=stored.path,
             overrides=Overrides(merged=record.overrides),
         ),
         notes=tuple(notes),
@@ -277,11 +277,11 @@ def _is_progress(condition: Condition) -> bool:
     return any(isinstance(item, ProgressIs | After | FaultHas) for item in condition.alternatives)
 
 
-def _fault(window: _Window, path: Path) -> Fault:
+def _fault(window: _Window, run_dir: Path) -> Fault:
     kind = registered().get(window["fault"])
     if kind is None:
         raise RunDirectoryError(
-            f"{path.parent.name}: fault {window['fault']!r} is not installed",
+            f"{run_dir.name}: fault {window['fault']!r} is not installed",
             hint="Install the package that provides it.",
         )
     return kind.model_validate(json.loads(window["parameters"]))

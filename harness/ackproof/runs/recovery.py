@@ -16,7 +16,7 @@ from ackproof.machine import is_running
 from ackproof.runs import directory as runs
 from ackproof.runs import manifest
 from ackproof.runs.directory import RunRecord
-from ackproof.scenario.loader import load
+from ackproof.scenario.loader import load_stored
 from ackproof.waiting import wait_for
 from ackproof_spark.tables import FAULT_WINDOWS, FINAL_LOG, LOCATION, PARTITION_ENDS
 
@@ -92,7 +92,7 @@ def _add_absent_tables(run_dir: Path, run_id: str) -> None:
     if (run_dir / LOCATION["partition_ends"]).exists():
         return
     # Spark writes the ends after the final log. Without ends, the final log is incomplete.
-    scenario = load(run_dir / "scenario.yaml")[0].scenario
+    scenario = load_stored(run_dir).scenario
     folder = _own_folder(run_dir / LOCATION["final_log"])
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()

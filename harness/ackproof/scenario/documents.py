@@ -10,6 +10,7 @@ import math
 import re
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -109,12 +110,25 @@ def locate(document: CommentedMap, path: Sequence[str | int]) -> tuple[int, bool
     return line, True
 
 
-def line_of(path: Path, place: YamlPath) -> int:
-    """Return the line of the deepest part of `place` in the file; 1 if the file is not readable."""
-    try:
-        return locate(parse(path), place)[0]
-    except ScenarioError:
-        return 1
+@dataclass(frozen=True)
+class FileLines:
+    """The lines of a scenario file; every key of an unreadable file is at line 1."""
+
+    document: CommentedMap
+
+    @classmethod
+    def read(cls, path: Path) -> FileLines:
+        try:
+            return cls(parse(path))
+        except ScenarioError:
+            return cls(CommentedMap())
+
+    def line(self, key: YamlPath) -> int:
+        """Return the line of the deepest existing part of a key."""
+        return locate(self.document, key)[0]
+
+    def has(self, key: YamlPath) -> bool:
+        return locate(self.document, key)[1]
 
 
 def size_problem(document: Any) -> str:

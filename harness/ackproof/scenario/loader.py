@@ -111,6 +111,11 @@ def validate(document: Mapping[str, Any]) -> Scenario:
     return scenario
 
 
+def load_stored(run_dir: Path) -> Configured:
+    """Return the configuration of a stored run. Raises ScenarioError."""
+    return load(run_dir / "scenario.yaml")[0]
+
+
 def load_all(
     path: Path, overriding: Overriding = changes.none, wanted: Wanted | None = None
 ) -> list[Configured]:

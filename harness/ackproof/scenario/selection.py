@@ -12,7 +12,7 @@ from ackproof.errors import AckproofError, ScenarioError
 from ackproof.kafka_versions import numbers, other_rules
 from ackproof.scenario import changes
 from ackproof.scenario.changes import Overrides, Overriding
-from ackproof.scenario.documents import line_of
+from ackproof.scenario.documents import FileLines
 from ackproof.scenario.loader import Configured, load_all
 from ackproof.scenario.removal import removal_warnings
 from ackproof.scenario.types import YamlPath
@@ -128,11 +128,11 @@ def warnings_of(configurations: Sequence[Configured]) -> list[str]:
         for one in configurations
     ]
 
+    lines = {one.path: FileLines.read(one.path) for one, problems in doubtful if problems}
+
     def where(configured: Configured, key: YamlPath) -> str:
-        return (
-            configured.overrides.source_of(key)
-            or f"{configured.path}:{line_of(configured.path, key)}"
-        )
+        path = configured.path
+        return configured.overrides.source_of(key) or f"{path}:{lines[path].line(key)}"
 
     versions = (other_rules(configured.scenario.kafka) for configured in configurations)
     settings = (

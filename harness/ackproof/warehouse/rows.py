@@ -190,7 +190,7 @@ def _availability(verdict: Verdict) -> list[dict[str, Any]]:
 def _settings(directory: Path) -> dict[str, str]:
     """Return every setting of the scenario by its path; {} if this version cannot read it."""
     try:
-        scenario = loader.load(directory / "scenario.yaml")[0].scenario
+        scenario = loader.load_stored(directory).scenario
     except ScenarioError:
         return {}
     of_scopes: dict[str, Mapping[str, Any]] = {
