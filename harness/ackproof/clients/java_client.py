@@ -46,7 +46,9 @@ _ENDS = 4096
 
 def fields(spec: ProducerSpec | ConsumerSpec) -> dict[str, Any]:
     """Return the specification that `java/Spec.java` reads."""
-    own = _of_producer(spec) if isinstance(spec, ProducerSpec) else _of_consumer(spec)
+    own = (
+        _producer_properties(spec) if isinstance(spec, ProducerSpec) else _consumer_properties(spec)
+    )
     common = {
         **dataclasses.asdict(spec),
         "token": _base64(run_token(spec.run_id)),
@@ -67,7 +69,7 @@ def properties(fields: Mapping[str, Any], prefix: str = "") -> str:
 
 
 def _escaped(text: str) -> str:
-    return re.sub(r"[\\\s=:#!]", lambda found: f"\\u{ord(found[0]):04x}", text)
+    return re.sub(r"[\\\s=:#!]", lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def _text(value: object) -> str:
@@ -76,7 +78,7 @@ def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _of_producer(spec: ProducerSpec) -> dict[str, Any]:
+def _producer_properties(spec: ProducerSpec) -> dict[str, Any]:
     counts = (spec.partitions, *spec.later_partitions)
     document: dict[str, Any] = {
         "cycles": {str(count): records.in_turn(spec, count) for count in counts},
@@ -104,7 +106,7 @@ def _of_producer(spec: ProducerSpec) -> dict[str, Any]:
     return document
 
 
-def _of_consumer(spec: ConsumerSpec) -> dict[str, Any]:
+def _consumer_properties(spec: ConsumerSpec) -> dict[str, Any]:
     own = {"transaction.timeout.ms": FORWARDING_TIMEOUT_MS} if spec.transactional_id else {}
     return {
         "forwarder_settings": _java_settings({**forwarding.SETTINGS, **own}),

@@ -38,7 +38,7 @@ def differences(spec: ProducerSpec | ConsumerSpec, scenario: Scenario) -> list[s
         return []
     in_force = json.loads(spec.in_force.read_text())
     if isinstance(spec, ProducerSpec) and spec.java is not None:
-        return _of_java(spec, scenario, in_force)
+        return _java_differences(spec, scenario, in_force)
     if spec.librdkafka in (None, in_force["librdkafka"]):
         return []
     return [
@@ -47,7 +47,9 @@ def differences(spec: ProducerSpec | ConsumerSpec, scenario: Scenario) -> list[s
     ]
 
 
-def _of_java(spec: ProducerSpec, scenario: Scenario, in_force: Mapping[str, Any]) -> list[str]:
+def _java_differences(
+    spec: ProducerSpec, scenario: Scenario, in_force: Mapping[str, Any]
+) -> list[str]:
     sends = scenario.sends[spec.topic]
     expected: dict[str, object] = {
         "acks": sends.settings.acks,

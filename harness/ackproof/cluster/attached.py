@@ -1,4 +1,4 @@
-"""A cluster that ackproof did not start: its metadata, the run's topics, and listed containers.
+"""The cluster of a run that ackproof did not start: metadata, the run's topics, listed containers.
 
 Only the scenario's topics are created and deleted. Faults use a broker's container, if the scenario
 lists it, or the commands in the scenario. The metadata log, the brokers' logs and the replicas'

@@ -1,4 +1,4 @@
-"""A cluster of brokers in containers that ackproof boots."""
+"""The cluster of a run that ackproof boots: its `nodes`, and their interfaces for faults."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from ackproof.cluster.lifecycle import NodeOperations
 from ackproof.cluster.network import create_network, reserved_ports
 from ackproof.cluster.node import NodeFactory
 from ackproof.cluster.node_files import bootstrap_checkpoint, new_id
+from ackproof.cluster.nodes import ClusterNodes
 from ackproof.cluster.security import secured
-from ackproof.cluster.state import ClusterState
 from ackproof.cluster.topic_operations import TopicOperations
 from ackproof.cluster.topology import ZooKeeper, arrange
 from ackproof.containers import fake_clock
@@ -49,12 +49,12 @@ _ANSWER_S = 60.0
 
 
 class ClusterOperations(TopicOperations, NodeOperations, Operations):
-    def __init__(self, cluster: ClusterState) -> None:
+    def __init__(self, cluster: ClusterNodes) -> None:
         TopicOperations.__init__(self, cluster)
         NodeOperations.__init__(self, cluster)
 
 
-class KafkaCluster(ClusterState):
+class KafkaCluster(ClusterNodes):
     """A running cluster. `interfaces` are for faults."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -131,7 +131,7 @@ class KafkaCluster(ClusterState):
         return take_replica_logs(brokers, replicas, run_dir)
 
 
-def _interfaces(cluster: ClusterState, operations: Operations) -> Cluster:
+def _interfaces(cluster: ClusterNodes, operations: Operations) -> Cluster:
     metadata, volumes = ClusterMetadata(cluster), BrokerVolumes(cluster)
     processes = NodeProcesses(cluster.nodes)
     interfaces = Cluster(

@@ -15,7 +15,7 @@ from ackproof.cluster.admin import Admin, PartitionView
 from ackproof.cluster.container_node import ContainerNode
 from ackproof.cluster.fault_errors import raises_fault_errors
 from ackproof.cluster.node import KafkaNode
-from ackproof.cluster.state import ClusterState
+from ackproof.cluster.nodes import ClusterNodes
 from ackproof.cluster.topology import KRaft
 from ackproof.containers import block_limits, commands, fake_clock
 from ackproof.containers.images import VOLUME_DIR
@@ -90,7 +90,7 @@ class ClusterMetadata(PartitionMetadata, Metadata, Controllers):
     While no broker answers, it is read from the controllers' log. ELRs always come from that log.
     """
 
-    def __init__(self, cluster: ClusterState) -> None:
+    def __init__(self, cluster: ClusterNodes) -> None:
         super().__init__(self._views, cluster.admin)
         self._cluster = cluster
         self._log = ControllersLog(self._running_controllers)
@@ -258,7 +258,7 @@ class BrokerVolumes(Volumes, Clocks):
     The volume has the offset that the preload in a broker's JVM adds to the machine's clock.
     """
 
-    cluster: ClusterState
+    cluster: ClusterNodes
     _read: dict[tuple[int, str, int], _LastBatch] = field(default_factory=dict)
 
     def log_directories(self, broker: int) -> Sequence[str]:

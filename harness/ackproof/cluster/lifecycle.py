@@ -15,8 +15,8 @@ from ackproof.cluster import readiness
 from ackproof.cluster.admin import RECOVERY_S, describe
 from ackproof.cluster.fault_errors import raises_fault_errors, refusals
 from ackproof.cluster.node_files import CONFIG
+from ackproof.cluster.nodes import ClusterNodes
 from ackproof.cluster.readiness import FENCED_S, QUORUM_TOOL
-from ackproof.cluster.state import ClusterState
 from ackproof.cluster.topology import NodeSpec, broker_spec, metadata_mode
 from ackproof.containers import commands, images
 from ackproof.containers.images import DATA_DIR
@@ -48,7 +48,7 @@ _MOVED_S = 120.0
 _VERSION = re.compile(r"Kafka version: ([0-9][0-9A-Za-z.-]*)")
 
 
-def stop(cluster: ClusterState, broker: int) -> None:
+def stop(cluster: ClusterNodes, broker: int) -> None:
     """Send SIGTERM (controlled shutdown); wait until the broker is fenced and out of every ISR."""
     cluster.nodes[broker].terminate()
     readiness.await_fenced(cluster, broker)
@@ -56,7 +56,7 @@ def stop(cluster: ClusterState, broker: int) -> None:
         readiness.await_out_of_isr(cluster, broker)
 
 
-def reassign(cluster: ClusterState, replicas: Mapping[TopicPartition, Sequence[int]]) -> None:
+def reassign(cluster: ClusterNodes, replicas: Mapping[TopicPartition, Sequence[int]]) -> None:
     """Move partitions to these replicas, and wait until they have exactly these, all in sync.
 
     Raises ClusterError if Kafka refuses, or after `_MOVED_S`.
@@ -74,7 +74,7 @@ def reassign(cluster: ClusterState, replicas: Mapping[TopicPartition, Sequence[i
 
 
 def begin_reassignment(
-    cluster: ClusterState, replicas: Mapping[TopicPartition, Sequence[int]]
+    cluster: ClusterNodes, replicas: Mapping[TopicPartition, Sequence[int]]
 ) -> None:
     """Request other replicas; raise ClusterError with Kafka's reason if it refuses."""
     plan = {
@@ -95,7 +95,7 @@ def begin_reassignment(
     commands.run_script(node, script, "the reassignment")
 
 
-def _replicas_without(cluster: ClusterState, broker: int) -> dict[TopicPartition, list[int]]:
+def _replicas_without(cluster: ClusterNodes, broker: int) -> dict[TopicPartition, list[int]]:
     """Return new replicas of the broker's partitions: other brokers replace it in turn."""
     others = [other for other in cluster.broker_ids() if other != broker]
     moved: dict[TopicPartition, list[int]] = {}
@@ -116,7 +116,7 @@ def _replicas_without(cluster: ClusterState, broker: int) -> dict[TopicPartition
     return moved
 
 
-def _make_dynamic(cluster: ClusterState) -> None:
+def _make_dynamic(cluster: ClusterNodes) -> None:
     """Move the voters into the metadata log (kraft.version 1); a no-op if they are there."""
     if numbers(cluster.topology.kafka) < _DYNAMIC_QUORUM:
         raise ClusterError(
@@ -139,7 +139,7 @@ def _make_dynamic(cluster: ClusterState) -> None:
     cluster.topology = replace(cluster.topology, dynamic_quorum=True)
 
 
-def upgrade_feature(cluster: ClusterState, feature: str, level: str) -> None:
+def upgrade_feature(cluster: ClusterNodes, feature: str, level: str) -> None:
     """Finalize a higher level of a feature; raise ClusterError with Kafka's reason to refuse.
 
     Levels of metadata.version have names (``4.1-IV1``); levels of other features are numbers.
@@ -161,7 +161,7 @@ def parse_feature(description: str, feature: str) -> str | None:
 
 @raises_fault_errors
 class NodeOperations:
-    def __init__(self, cluster: ClusterState) -> None:
+    def __init__(self, cluster: ClusterNodes) -> None:
         self._cluster = cluster
         self._added_brokers: list[int] = []
         self._added_controllers: list[int] = []

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from ackproof.cluster.admin import RECOVERY_S, Admin, PartitionView, below_full_isr, describe
-from ackproof.cluster.state import ClusterState
+from ackproof.cluster.nodes import ClusterNodes
 from ackproof.cluster.topology import ZOOKEEPER_PORT, ZooKeeper
 from ackproof.containers import commands
 from ackproof.errors import ClusterError
@@ -34,7 +34,7 @@ MEMBERS = ("leader", "follower", "standalone")
 _OBSERVER = "observer"
 
 
-def await_brokers(cluster: ClusterState) -> None:
+def await_brokers(cluster: ClusterNodes) -> None:
     """Wait until every broker is registered and unfenced.
 
     Raises ClusterError with the last log lines of a node that has ended, or of a broker that did
@@ -60,7 +60,7 @@ def await_brokers(cluster: ClusterState) -> None:
 
 
 def await_full_isr(
-    cluster: ClusterState, partitions: Sequence[TopicPartition], *, within_s: float = RECOVERY_S
+    cluster: ClusterNodes, partitions: Sequence[TopicPartition], *, within_s: float = RECOVERY_S
 ) -> None:
     """Wait until every broker reports a leader and a full ISR for each of these partitions.
 
@@ -92,7 +92,7 @@ def await_full_isr(
 
 
 def _outdated(
-    cluster: ClusterState,
+    cluster: ClusterNodes,
     committed: Mapping[TopicPartition, PartitionView],
     partitions: Sequence[TopicPartition],
 ) -> list[int]:
@@ -121,7 +121,7 @@ def _outdated(
     ]
 
 
-def await_fenced(cluster: ClusterState, broker: int, *, within_s: float = FENCED_S) -> None:
+def await_fenced(cluster: ClusterNodes, broker: int, *, within_s: float = FENCED_S) -> None:
     """Wait until no other running broker lists this broker."""
     others = [other for other in cluster.running_brokers() if other != broker]
 
@@ -141,7 +141,7 @@ def await_fenced(cluster: ClusterState, broker: int, *, within_s: float = FENCED
     wait_for(listed_brokers, fenced, within_s=within_s, failure=failure)
 
 
-def await_out_of_isr(cluster: ClusterState, broker: int, *, within_s: float = FENCED_S) -> None:
+def await_out_of_isr(cluster: ClusterNodes, broker: int, *, within_s: float = FENCED_S) -> None:
     """Wait until no ISR of several members contains the broker.
 
     Without eligible leader replicas the last member of an ISR stays in it.
@@ -154,7 +154,7 @@ def await_out_of_isr(cluster: ClusterState, broker: int, *, within_s: float = FE
     )
 
 
-def in_sync(cluster: ClusterState, node: int) -> bool:
+def in_sync(cluster: ClusterNodes, node: int) -> bool:
     """Whether the broker is unfenced and in the ISR of every partition that it replicates.
 
     The request goes to the broker itself: until its session times out (9 s), the others do not know
@@ -177,7 +177,7 @@ def in_sync(cluster: ClusterState, node: int) -> bool:
     return all(node in view.isr for view in views.values() if node in view.replicas)
 
 
-def await_in_sync(cluster: ClusterState, node: int, *, within_s: float = RECOVERY_S) -> None:
+def await_in_sync(cluster: ClusterNodes, node: int, *, within_s: float = RECOVERY_S) -> None:
     """Wait until the node is in sync.
 
     Raises ClusterError, early with its last log lines if its process ends.
@@ -204,7 +204,7 @@ def await_in_sync(cluster: ClusterState, node: int, *, within_s: float = RECOVER
 
 
 def await_partitions(
-    cluster: ClusterState,
+    cluster: ClusterNodes,
     condition: Callable[[PartitionView], bool],
     *,
     within_s: float,
@@ -236,7 +236,7 @@ def await_partitions(
     )
 
 
-def members(cluster: ClusterState) -> Mapping[int, str]:
+def members(cluster: ClusterNodes) -> Mapping[int, str]:
     """Return the state of each running member: leader, follower, lagging or standalone.
 
     Empty while the states are unknown. A single ZooKeeper node is `standalone`.
@@ -247,17 +247,17 @@ def members(cluster: ClusterState) -> Mapping[int, str]:
     return {node: state for node, state in _replicas(cluster).items() if node in running}
 
 
-def voters(cluster: ClusterState) -> list[int]:
+def voters(cluster: ClusterNodes) -> list[int]:
     """Return the leader of the quorum and the followers without lag, by a broker's metadata."""
     return sorted(node for node, state in _replicas(cluster).items() if state in MEMBERS)
 
 
-def quorum_leader(cluster: ClusterState) -> int | None:
+def quorum_leader(cluster: ClusterNodes) -> int | None:
     """Return the leader of the quorum; None if it has no leader or the leader is unknown."""
     return next((node for node, state in members(cluster).items() if state == "leader"), None)
 
 
-def _replicas(cluster: ClusterState) -> Mapping[int, str]:
+def _replicas(cluster: ClusterNodes) -> Mapping[int, str]:
     """Return the state of every replica of the metadata log, brokers included."""
     for broker in cluster.broker_ids():
         node = cluster.nodes[broker]
@@ -289,7 +289,7 @@ def parse_replication(replication: str) -> Mapping[int, str]:
     return states
 
 
-def await_observer(cluster: ClusterState, controller: int) -> None:
+def await_observer(cluster: ClusterNodes, controller: int) -> None:
     """Wait until a controller that is not a voter yet has fetched the whole metadata log."""
     _await_quorum(
         lambda: _replicas(cluster),
@@ -298,7 +298,7 @@ def await_observer(cluster: ClusterState, controller: int) -> None:
     )
 
 
-def await_quorum_leader(cluster: ClusterState) -> None:
+def await_quorum_leader(cluster: ClusterNodes) -> None:
     """Wait until a running member leads the quorum; return at once without a majority."""
     running = cluster.running_controllers()
     if _majority_runs(cluster):
@@ -309,7 +309,7 @@ def await_quorum_leader(cluster: ClusterState) -> None:
         )
 
 
-def await_member(cluster: ClusterState, controller: int) -> None:
+def await_member(cluster: ClusterNodes, controller: int) -> None:
     """Wait until the controller leads the quorum or follows it without lag.
 
     Return at once without a majority.
@@ -322,7 +322,7 @@ def await_member(cluster: ClusterState, controller: int) -> None:
         )
 
 
-def _majority_runs(cluster: ClusterState) -> bool:
+def _majority_runs(cluster: ClusterNodes) -> bool:
     return len(cluster.running_controllers()) * 2 > len(cluster.topology.controllers)
 
 
@@ -338,7 +338,7 @@ def _await_quorum(
     wait_for(look, until, within_s=_QUORUM_S, failure=failure, every_s=0.3)
 
 
-def _zookeeper_members(cluster: ClusterState) -> Mapping[int, str]:
+def _zookeeper_members(cluster: ClusterNodes) -> Mapping[int, str]:
     states = {}
     for node in cluster.running_controllers():
         done = commands.run(cluster.nodes[node].container, ["bash", "-c", _SRVR])

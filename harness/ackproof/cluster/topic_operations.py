@@ -21,7 +21,7 @@ from confluent_kafka.admin import (
 )
 
 from ackproof.cluster.fault_errors import raises_fault_errors, refusals
-from ackproof.cluster.state import ClusterState
+from ackproof.cluster.nodes import ClusterNodes
 from ackproof.waiting import last_result
 from ackproof_faults.evidence import FaultError
 from ackproof_faults.interfaces.cluster import Placement, TopicPartition
@@ -32,7 +32,7 @@ _ANSWER_S = 30.0
 
 @raises_fault_errors
 class TopicOperations:
-    def __init__(self, cluster: ClusterState) -> None:
+    def __init__(self, cluster: ClusterNodes) -> None:
         self._cluster = cluster
         #: Values before `override`, by topic and key; None: the topic had no value of its own.
         self._overridden: dict[tuple[str, str], str | None] = {}

@@ -65,7 +65,7 @@ class Comparison:
             if not needed:
                 break
             left = [
-                self._of_round(name, number)
+                self._configured_for(name, number)
                 for name in order(self.plan, needed, number)
                 if not any(trial.round == number for trial in self.store.of(name))
             ]
@@ -84,7 +84,7 @@ class Comparison:
         finished = [trial for trial in self.store.trials if trial.round <= until]
         self._progress.update(counts(finished, self.plan.configurations))
 
-    def _of_round(self, name: str, number: int) -> Configured:
+    def _configured_for(self, name: str, number: int) -> Configured:
         configured = self._configured[name]
         seed = configured.scenario.seed + number - 1
         return replace(configured, scenario=configured.scenario.model_copy(update={"seed": seed}))

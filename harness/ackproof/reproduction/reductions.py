@@ -88,28 +88,28 @@ def records(scenario: Scenario, *, sent: int) -> list[Number]:
             name="producers",
             value=workload.producers,
             least=1,
-            change=partial(_of_workload, scenario, "producers"),
+            change=partial(_with_workload, scenario, "producers"),
         ),
         Number(
             name=f"partitions of {workload.topic}",
             value=scenario.topic.partitions,
             least=partitions,
             rounds=0,
-            change=partial(_of_partitions, scenario),
+            change=partial(_with_partitions, scenario),
         ),
         Number(
             name="tail",
             value=workload.tail,
             least=0,
             rounds=0,
-            change=partial(_of_workload, scenario, "tail"),
+            change=partial(_with_workload, scenario, "tail"),
         ),
         Number(
             name="records",
             value=workload.records,
             least=min(needed, workload.records),
             rounds=0,
-            change=partial(_of_workload, scenario, "records"),
+            change=partial(_with_workload, scenario, "records"),
         ),
     ]
 
@@ -125,13 +125,13 @@ def nodes(scenario: Scenario) -> list[Number]:
             name="brokers",
             value=cluster.brokers,
             least=max([*named, *factors]),
-            change=partial(_of_brokers, scenario),
+            change=partial(_with_brokers, scenario),
         ),
         Number(
             name="controllers",
             value=cluster.controllers,
             least=1,
-            change=partial(_of_cluster, scenario, "controllers"),
+            change=partial(_with_cluster, scenario, "controllers"),
         ),
     ]
 
@@ -207,21 +207,21 @@ def _replaced(scenario: Scenario, index: int, fault: Fault) -> Scenario | None:
     return _changed(scenario, [*faults[:index], fault, *faults[index + 1 :]])
 
 
-def _of_workload(scenario: Scenario, field: str, value: float) -> Scenario | None:
+def _with_workload(scenario: Scenario, field: str, value: float) -> Scenario | None:
     return _changed(scenario, workload=scenario.workload.model_copy(update={field: round(value)}))
 
 
-def _of_partitions(scenario: Scenario, value: float) -> Scenario | None:
+def _with_partitions(scenario: Scenario, value: float) -> Scenario | None:
     name, topic, count = scenario.workload.topic, scenario.topic, round(value)
     fewer = {"partitions": count, "assignment": topic.assignment[:count]}
     return _changed(scenario, topics={**scenario.topics, name: topic.model_copy(update=fewer)})
 
 
-def _of_cluster(scenario: Scenario, field: str, value: float) -> Scenario | None:
+def _with_cluster(scenario: Scenario, field: str, value: float) -> Scenario | None:
     return _changed(scenario, cluster=scenario.cluster.model_copy(update={field: round(value)}))
 
 
-def _of_brokers(scenario: Scenario, value: float) -> Scenario | None:
+def _with_brokers(scenario: Scenario, value: float) -> Scenario | None:
     """Return the scenario with fewer brokers, without assignments to a removed broker."""
     topics = {
         name: topic.model_copy(update={"assignment": []})
@@ -229,7 +229,7 @@ def _of_brokers(scenario: Scenario, value: float) -> Scenario | None:
         else topic
         for name, topic in scenario.topics.items()
     }
-    return _of_cluster(scenario.model_copy(update={"topics": topics}), "brokers", value)
+    return _with_cluster(scenario.model_copy(update={"topics": topics}), "brokers", value)
 
 
 def _referenced_partitions(scenario: Scenario) -> list[int]:

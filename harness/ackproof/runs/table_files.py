@@ -47,7 +47,9 @@ def check(path: Path, table: str, run_id: str) -> None:
         )
     schema = tables.SCHEMAS[table]
     with open_file(path) as file:
-        wrong = [*_of_columns(file, table, schema)] or [*_of_values(path, file, table, schema)]
+        wrong = [*_column_problems(file, table, schema)] or [
+            *_value_problems(path, file, table, schema)
+        ]
     if wrong:
         raise RunDirectoryError(
             f"{path} is not a valid table {table}: {'; '.join(wrong)}",
@@ -81,7 +83,7 @@ def distinct(path: Path, name: str) -> set[Any]:
     return values
 
 
-def _of_columns(file: pq.ParquetFile, table: str, schema: pa.Schema) -> Iterator[str]:
+def _column_problems(file: pq.ParquetFile, table: str, schema: pa.Schema) -> Iterator[str]:
     names = file.schema_arrow.names
     for field in schema:
         count = names.count(field.name)
@@ -94,7 +96,9 @@ def _of_columns(file: pq.ParquetFile, table: str, schema: pa.Schema) -> Iterator
             yield f"its column {field.name} is of type {actual}, not {field.type}"
 
 
-def _of_values(path: Path, file: pq.ParquetFile, table: str, schema: pa.Schema) -> Iterator[str]:
+def _value_problems(
+    path: Path, file: pq.ParquetFile, table: str, schema: pa.Schema
+) -> Iterator[str]:
     for field in schema:
         if field.name not in file.schema_arrow.names:
             continue

@@ -393,8 +393,8 @@ COUNTS = (REMOVED, "stopped", "follower-fetch")
 
 def exit_code(words: Iterable[str]) -> ExitCode:
     """Return the exit code of verdicts: 1 outranks 3. An environment error (4) ends the suite."""
-    found = set(words)
+    given = set(words)
     return next(
-        (EXIT_CODE[word] for word in (Word.VIOLATED, Word.INCONCLUSIVE) if word in found),
+        (EXIT_CODE[word] for word in (Word.VIOLATED, Word.INCONCLUSIVE) if word in given),
         ExitCode.HOLDS,
     )

@@ -24,12 +24,12 @@ def removed_by(scenario: Scenario, topic: str) -> list[Removal]:
     Settings that faults change count with and without the others.
     """
     records = records_of(scenario, topic)
-    found = {
+    by_setting = {
         (removal.key, removal.value): removal
         for settings in _settings(scenario, topic)
         for removal in removals(settings, records)
     }
-    return list(found.values())
+    return list(by_setting.values())
 
 
 def removes(scenario: Scenario) -> bool:

@@ -1,6 +1,6 @@
-"""The state of a cluster: its topology, its nodes, and clients that read its metadata.
+"""The nodes of a booted cluster, on which operations and waits act.
 
-Everything in this package that acts on a cluster acts on a `ClusterState`.
+`booted` adds what a run and its faults use. `attached` has no nodes of this kind.
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ from ackproof.proxy.proxy import LinkProxy, Route
 from ackproof_faults.interfaces.cluster import TopicPartition
 
 
-class ClusterState:
-    """A running cluster's topology and nodes; both change when nodes are added or removed.
+class ClusterNodes:
+    """The topology and the nodes of a cluster, and clients that read its metadata.
+
+    Topology and nodes change when nodes are added or removed.
 
     `proxy` is the link proxy, None without proxied listeners.
     """
