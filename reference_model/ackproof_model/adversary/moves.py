@@ -1,7 +1,8 @@
 """The free steps of one broker: with the controller, and with the producer.
 
-They are the actions of `replication`, in any order and at any time. AlterPartition requests are in
-flight (`Policy.in_flight`). A record is written once.
+They are the actions of `replication`, whenever their conditions (`can_…`) hold. Where an action is
+left out although it could happen, a comment gives the reason. AlterPartition requests are in flight
+(`Policy.in_flight`). A record is written once.
 """
 
 from __future__ import annotations
@@ -11,18 +12,19 @@ from collections.abc import Iterator
 from ackproof_model.adversary.state import AdversaryModel, Writes
 from ackproof_model.replication import replica as actions
 from ackproof_model.replication.controller import (
+    can_enrol,
+    can_exit,
+    can_expire,
+    can_fence,
+    can_unfence,
     enrol,
     expire,
     fence,
-    may_exit,
     unfence,
     with_version,
 )
-from ackproof_model.replication.leader import committed, enough_in_sync
 from ackproof_model.replication.state import (
-    DOWN,
     NOBODY,
-    STOPPING,
     UP,
     Broker,
     Controller,
@@ -39,40 +41,41 @@ def moves(
     model: AdversaryModel, controller: Controller, broker: Broker, number: int
 ) -> Iterator[Move]:
     """Yield the steps between the controller and a broker that cost no budget."""
-    policy, fenced = model.policy, controller.fenced >> number & 1
+    policy = model.policy
     if not broker.alive:
-        if not fenced:
+        # A running broker's session ends, too: that is a perturbation (`successors.fencings`).
+        if can_fence(controller, number):
             after = with_version(controller, fence(policy, controller, number))
             yield ("fence", number), after, broker
-            if policy.profile.failover_keeps_isr:
-                after = with_version(controller, expire(policy, controller, number))
-                yield ("expire", number), after, broker
+        # From 2.4 the next controller takes dead brokers out of the ISR (`offline`), in one step.
+        if can_expire(policy, controller, number) and policy.profile.failover_keeps_isr:
+            after = with_version(controller, expire(policy, controller, number))
+            yield ("expire", number), after, broker
         return
-    if _behind(model, controller, broker, number):
+    if _learns(model, controller, broker, number):
         known = actions.learn(policy, controller, _told_all(broker, controller), number)
         yield ("learn", number), _without_version(controller, number), known
-    if fenced:
+    if can_unfence(controller, broker, number):
         after = with_version(controller, unfence(policy, controller, number))
         yield ("unfence", number), after, broker
     for joiner in actions.joinable(policy, controller, broker, number):
         isr = broker.isr | 1 << joiner
         for after, asking in actions.request_isr(policy, controller, broker, number, isr):
             yield ("expand", number, joiner), after, asking
-    if broker.pending:
-        answered = actions.answer_isr(policy, controller, broker, number)
-        if answered is not None:
-            what, after, leader = answered
-            yield (what, number), after, leader
-    if broker.status == STOPPING and may_exit(policy, controller, number):
+    answered = actions.answer_isr(policy, controller, broker, number)
+    if answered is not None:
+        what, after, leader = answered
+        yield (what, number), after, leader
+    if can_exit(policy, controller, broker, number):
         after = with_version(controller, fence(policy, controller, number))
         yield ("exit", number), after, actions.ended(policy, broker, clean=True)
 
 
-def _behind(model: AdversaryModel, controller: Controller, broker: Broker, number: int) -> bool:
+def _learns(model: AdversaryModel, controller: Controller, broker: Broker, number: int) -> bool:
     """Whether a broker may learn; with `reduction`, no broker learns that there is no leader."""
     if controller.leader == NOBODY and model.reduction:
         return False
-    return actions.behind(model.policy, controller, broker, number)
+    return actions.can_learn(model.policy, controller, broker, number)
 
 
 def _without_version(controller: Controller, number: int) -> Controller:
@@ -87,9 +90,9 @@ def lags(
     model: AdversaryModel, controller: Controller, broker: Broker, number: int
 ) -> Iterator[Move]:
     """Lag: a leader asks the controller to remove a follower from the ISR."""
-    if broker.pending or not actions.leads(broker, number):
-        return
-    for late in members(broker.isr & ~(1 << number)):
+    for late in members(broker.isr):
+        if not actions.can_shrink(broker, number, 1 << late):
+            continue
         isr = broker.isr & ~(1 << late)
         for after, asking in actions.request_isr(model.policy, controller, broker, number, isr):
             yield ("shrink", number, late), after, asking
@@ -107,11 +110,8 @@ def _told_all(broker: Broker, controller: Controller) -> Broker:
 def restart(
     model: AdversaryModel, controller: Controller, broker: Broker, number: int
 ) -> Move | None:
-    """Return a dead, fenced broker's new incarnation: registered, with the latest metadata.
-
-    While the old session lasts, it is refused (DUPLICATE_BROKER_REGISTRATION).
-    """
-    if broker.status != DOWN or not controller.fenced >> number & 1:
+    """Return a dead, fenced broker's new incarnation: registered, with the latest metadata."""
+    if not can_enrol(controller, broker, number):
         return None
     enrolled = enrol(model.policy, controller, number, clean=broker.clean)
     enrolled = with_version(controller, enrolled)
@@ -128,18 +128,18 @@ def writes(
     (by a shrink of the ISR) answers the requests of its earlier epoch, too
     (`checkEnoughReplicasReachOffset`).
     """
-    if not actions.leads(broker, number):
-        return
     policy, record = model.policy, written.records
     waits = policy.acks == "all"
-    if record < model.budgets.records and enough_in_sync(policy, broker.isr):
+    if record < model.budgets.records and actions.can_append(policy, broker, number):
         acked = written.acked if waits else written.acked | 1 << record
         longer = actions.append(policy, broker, number, record)
         yield ("write", number, record), longer, Writes(record + 1, acked)
-    if not waits or not enough_in_sync(policy, broker.maximal):
+    if not waits or not actions.leads(broker, number):
         return
     for offset, one in enumerate(broker.log):
+        # A request of an earlier epoch was refused when its leader was deposed.
         own = epoch_of(one) == broker.epoch or policy.profile.shrink_bumps_epoch
-        if own and committed(offset, broker.hw) and not written.acked >> record_of(one) & 1:
+        open_ = own and not written.acked >> record_of(one) & 1
+        if open_ and actions.can_ack(policy, broker, number, offset):
             acked = written.acked | 1 << record_of(one)
             yield ("ack", number, record_of(one)), broker, Writes(written.records, acked)

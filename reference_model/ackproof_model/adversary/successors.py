@@ -24,8 +24,15 @@ from collections.abc import Iterator
 
 from ackproof_model.adversary.moves import Move, lags, moves, restart, writes
 from ackproof_model.adversary.state import AdversaryModel, State
-from ackproof_model.replication.controller import begin_shutdown, fence, with_version
-from ackproof_model.replication.replica import crashed, ended, fetch, forget
+from ackproof_model.replication.controller import (
+    begin_shutdown,
+    can_begin_shutdown,
+    can_fence,
+    can_move_leader,
+    fence,
+    with_version,
+)
+from ackproof_model.replication.replica import can_end, crashed, ended, fetch, forget
 from ackproof_model.replication.state import NOBODY, STOPPING, UP, Broker, Controller, Label
 
 
@@ -33,7 +40,7 @@ def kills(
     model: AdversaryModel, controller: Controller, broker: Broker, number: int
 ) -> Iterator[Move]:
     """SIGKILL: the page cache survives, so the log stays as appended."""
-    if broker.alive:
+    if can_end(broker):
         for after in crashed(ended(model.policy, broker), [len(broker.log)]):
             yield ("kill", number), controller, after
 
@@ -42,7 +49,7 @@ def power_losses(
     model: AdversaryModel, controller: Controller, broker: Broker, number: int
 ) -> Iterator[Move]:
     """Power loss: the log loses any suffix (`LogLoader.recover`), because nothing was fsynced."""
-    if broker.alive:
+    if can_end(broker):
         end = len(broker.log)
         for kept in range(end if model.flush_every_record else 0, end + 1):
             for after in crashed(ended(model.policy, broker), [kept]):
@@ -56,7 +63,8 @@ def clean_stops(
 
     With ZooKeeper it also ends if no other broker can lead.
     """
-    if broker.status == UP and not controller.fenced >> number & 1:
+    # A fenced broker leads nothing and is in no ISR: its clean end changes nothing but the ELR.
+    if can_begin_shutdown(broker) and can_fence(controller, number):
         after = with_version(controller, begin_shutdown(model.policy, controller, number))
         yield ("stop", number), after, broker._replace(status=STOPPING)
 
@@ -65,7 +73,8 @@ def fencings(
     model: AdversaryModel, controller: Controller, broker: Broker, number: int
 ) -> Iterator[Move]:
     """Lost session: the controller fences a running broker."""
-    if broker.alive and not controller.fenced >> number & 1:
+    # That of a dead broker costs nothing (`moves`).
+    if broker.alive and can_fence(controller, number):
         after = with_version(controller, fence(model.policy, controller, number))
         yield ("cut off", number), after, broker
 
@@ -74,8 +83,7 @@ def leader_moves(
     model: AdversaryModel, controller: Controller, broker: Broker, number: int
 ) -> Iterator[Move]:
     """Planned move: the controller elects a member of the ISR (PREFERRED, or after `reassign`)."""
-    able = controller.isr & ~(controller.fenced | controller.stopping)
-    if controller.leader not in (NOBODY, number) and able >> number & 1:
+    if can_move_leader(controller, number):
         after = controller._replace(leader=number, epoch=controller.epoch + 1)
         yield ("move leader", number), with_version(controller, after), broker
 

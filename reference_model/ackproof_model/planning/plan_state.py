@@ -19,7 +19,7 @@ from enum import StrEnum
 from ackproof_model.adversary.moves import Move, lags, moves, restart, writes
 from ackproof_model.adversary.state import AdversaryModel, State, initial
 from ackproof_model.adversary.successors import clean_stops, fencings, kills, with_brokers
-from ackproof_model.replication.replica import ended, fetch, forget
+from ackproof_model.replication.replica import can_end, ended, fetch, forget
 from ackproof_model.replication.state import NOBODY, Broker, Controller, Label, Log
 
 
@@ -128,7 +128,7 @@ def _end(model: AdversaryModel, plan_state: PlanState, operation: Operation) -> 
             OperationKind.CUT_OFF, number
         ):  # it could not ask the controller
             yield from clean_stops(model, controller, broker, number)
-    elif broker.alive:
+    elif can_end(broker):
         flushed = broker.log if model.flush_every_record else plan_state.flushed[number]
         log = broker.log[: sum(map(operator.eq, broker.log, flushed))]
         if log != broker.log:
@@ -227,7 +227,10 @@ def _prompt(model: AdversaryModel, plan_state: PlanState) -> Iterator[Taken]:
 def _with_controller(
     model: AdversaryModel, plan_state: PlanState, connected: list[int], kinds: tuple[str, ...]
 ) -> Iterator[Taken]:
-    """Yield the steps of some kinds between the controller and the brokers that reach it."""
+    """Yield the steps of some kinds between the controller and the brokers that reach it.
+
+    The steps of `moves` are restricted to what happens at once.
+    """
     for number in connected:
         broker = plan_state.state.brokers[number]
         for label, controller, after in moves(model, plan_state.state.controller, broker, number):

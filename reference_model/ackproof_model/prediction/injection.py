@@ -19,10 +19,15 @@ from ackproof_model.kafka.partition_change import Election
 from ackproof_model.prediction.model import Model
 from ackproof_model.prediction.producer import disconnect
 from ackproof_model.prediction.state import State
-from ackproof_model.replication import controller as controllers
-from ackproof_model.replication.controller import begin_shutdown, change, fence
+from ackproof_model.replication.controller import (
+    begin_shutdown,
+    can_begin_shutdown,
+    can_exit,
+    change,
+    fence,
+)
 from ackproof_model.replication.isr import active
-from ackproof_model.replication.replica import behind, crashed, ended
+from ackproof_model.replication.replica import behind, can_end, crashed, ended
 from ackproof_model.replication.state import DOWN, NOBODY, STARTING, STOPPING, UP, members
 
 
@@ -56,7 +61,7 @@ def _apply(model: Model, state: State, fault: int, effect: Effect, mask: int) ->
             return [_stop_next(model, state)]
         case Ends(log=kept):
             for number in members(mask):
-                if state.brokers[number].alive:
+                if can_end(state.brokers[number]):
                     state = _ended(model, state, number, clean=False)
             return _crashed(state, members(mask), kept)
         case Configures():
@@ -119,7 +124,7 @@ def _stop_next(model: Model, state: State) -> State:
     fault = run.injected - 1
     for number in members(run.targets[fault]):
         broker = state.brokers[number]
-        if broker.status == UP:
+        if can_begin_shutdown(broker):
             state = state.with_broker(number, broker._replace(status=STOPPING))
             if state.harm.governed(number):
                 stopping = begin_shutdown(model.policy_in(state), state.controller, number)
@@ -128,16 +133,17 @@ def _stop_next(model: Model, state: State) -> State:
     return state._replace(run=run._replace(phase=fault + 1))
 
 
-def may_exit(model: Model, state: State, number: int) -> bool:
-    """Whether a broker in controlled shutdown may end: it leads nothing, and all brokers know.
+def released(model: Model, state: State, number: int) -> bool:
+    """Whether the controllers let a broker in controlled shutdown end.
 
-    `ClusterControlManager`, `BrokerHeartbeatManager.calculateNextBrokerState`. With ZooKeeper the
-    other brokers need not know.
+    They wait until all active brokers have the metadata in which it leads nothing
+    (`BrokerHeartbeatManager.calculateNextBrokerState`); with ZooKeeper they do not. A broker that
+    does not reach them is not released (`exit_refused`).
     """
     controller, policy = state.controller, model.policy_in(state)
     return (
         state.harm.governed(number)
-        and controllers.may_exit(policy, controller, number)
+        and can_exit(policy, controller, state.brokers[number], number)
         and not any(
             not policy.profile.zookeeper
             and active(controller, n)

@@ -58,7 +58,11 @@ def next_unsent(model: Model, state: State) -> int | None:
 
 
 def send(model: Model, state: State, record: int) -> State:
-    """Return the state after the application sent a record: in flight if possible, else queued."""
+    """Return the state after the application sent a record.
+
+    WHO: the application. WHEN: `next_unsent` is that record. THEN: it is in flight if the producer
+    knows a leader, has room and retries nothing; otherwise it is queued (`RecordAccumulator`).
+    """
     client = state.client
     if client.leader == NOBODY or _awaits_retries(client) or not _room(model, client):
         return set_status(state, record, WAITING)
@@ -71,14 +75,22 @@ def _awaits_retries(client: Client) -> bool:
 
 
 def next_to_resend(model: Model, client: Client) -> int | None:
-    """Return the queued record that may be sent now, None if there is none."""
+    """Return the queued record that may be sent now, None if there is none.
+
+    WHO: the producer. WHEN: it knows a leader and has room. THEN: the oldest queued record is in
+    flight (`Sender.sendProducerData`).
+    """
     if client.leader == NOBODY or WAITING not in client.status or not _room(model, client):
         return None
     return client.status.index(WAITING)
 
 
 def fail(model: Model, state: State, record: int) -> State:
-    """Return the state after a retriable error: queued again, or failed without a retry left."""
+    """Return the state after a retriable error.
+
+    WHO: the producer. WHEN: a request got an error, or its connection ended. THEN: the record is
+    queued again, or has failed if no retry is left (`Sender.canRetry`).
+    """
     client = state.client
     if model.limited_retries:
         left = client.retries[record]
@@ -108,9 +120,11 @@ def give_up(model: Model, state: State, record: int) -> State:
 
 
 def time_out(model: Model, state: State, record: int) -> State:
-    """Return the state after a request timed out: retried if delivery.timeout.ms leaves time.
+    """Return the state after a request timed out.
 
-    delivery.timeout.ms has no other effect in the model.
+    WHO: the producer. WHEN: it had no response for request.timeout.ms, or the leader answered
+    REQUEST_TIMED_OUT. THEN: it retries if delivery.timeout.ms, which has no other effect in the
+    model, leaves time.
     """
     if model.configuration.delivery_timeout_s <= REQUEST_TIMEOUT_S:
         return give_up(model, state, record)
@@ -120,8 +134,9 @@ def time_out(model: Model, state: State, record: int) -> State:
 def disconnect(model: Model, state: State, number: int) -> State:
     """Return the state after a broker's process ended: its requests in flight have no response.
 
-    The kernel closes the connections of a dead process, so the producer notices at once. With
-    acks=0, requests that the broker had not read are lost.
+    WHO: the producer. WHEN: together with `replica.ended`. THEN: it retries. The kernel closes the
+    connections of a dead process, so the producer notices at once. With acks=0, requests that the
+    broker had not read are lost.
     """
     flying, appended = FLYING + number, model.appended + number
     for record, status in enumerate(state.client.status):
@@ -143,8 +158,9 @@ def forget_leader(state: State, number: int) -> State:
 def step_down(model: Model, state: State, number: int) -> State:
     """Return the state after a broker that stopped leading answered its waiting requests.
 
-    With acks=all: NOT_LEADER_OR_FOLLOWER (`ReplicaManager.completeDelayedOperations`). With acks=1
-    the response was already sent.
+    WHO: a broker. WHEN: together with `replica.learn`, if it led. THEN: with acks=all it answers
+    NOT_LEADER_OR_FOLLOWER (`ReplicaManager.completeDelayedOperations`). With acks=1 the response
+    was already sent.
     """
     if model.acks != "all":
         return state
@@ -157,7 +173,9 @@ def step_down(model: Model, state: State, number: int) -> State:
 def serve(model: Model, state: State, number: int) -> tuple[str, int, State] | None:
     """Return how a broker handles its next produce request; None if there is none.
 
-    `ReplicaManager.appendRecords`, `Partition.appendRecordsToLeader`,
+    WHO: a broker. WHEN: a request arrived, and the one before it is answered. THEN: it appends if
+    `replica.can_append` and the sequence number is the next, or answers with the error of the part
+    that does not hold. `ReplicaManager.appendRecords`, `Partition.appendRecordsToLeader`,
     `ProducerStateManager.analyzeAndValidateProducerState`.
     """
     statuses = state.client.status
@@ -211,8 +229,9 @@ def _gap(state: State, record: int, stored: list[int]) -> bool:
 def answer(model: Model, state: State, number: int) -> tuple[str, int, State] | None:
     """Return the response to the request in progress at a broker; None if it waits.
 
-    acks=1: after the append. acks=all: once the high watermark has passed the record, and the
-    maximal ISR is large enough (`Partition.checkEnoughReplicasReachOffset`).
+    WHO: a broker. WHEN: with acks=1 after the append; with acks=all once the high watermark has
+    passed the record. THEN: the record is acked if `replica.can_ack`; a maximal ISR that is too
+    small is an error (`Partition.checkEnoughReplicasReachOffset`).
     """
     appended = model.appended + number
     if appended not in state.client.status:
@@ -271,7 +290,9 @@ def unanswered(model: Model, state: State, number: int) -> int | None:
 def abandon(model: Model, state: State, number: int, record: int) -> list[State]:
     """Return the states after a producer stopped waiting for a response.
 
-    The broker may handle the request later, when it is stalled or the network is restored.
+    WHO: the producer. WHEN: a request or its response is lost (`unanswered`), and
+    request.timeout.ms has passed. THEN: the request has timed out. The broker may handle it later,
+    when the process or the network is restored.
     """
     if model.acks == "0":
         return [set_status(state, record, ACKED)]  # written to a connection, and lost with it

@@ -1,7 +1,9 @@
 """All steps of producer, brokers and controller that are possible in a state.
 
-Each step has a label, the next state, and possibly a timer. A step is left out if its timer cannot
-have fired yet, by the bounds of the schedule. Label, who takes the step, when, and the result:
+Each step has a label, the next state, and possibly a timer. Steps are the actions of `replication`,
+when their conditions (`can_…`) hold. Steps are left out if their timer cannot have fired yet in
+this schedule, if no fault in force causes them, and where a comment gives another reason. Label,
+who takes the step, when, and the result:
 
 send, resend    producer, knows a leader and has room in flight: the record is in flight
 metadata        producer, another leader: it sends to that broker (`MetadataUpdater`)
@@ -35,6 +37,11 @@ from ackproof_model.prediction.reduction import leads_for_good
 from ackproof_model.prediction.state import FLYING, State, Step, Timer
 from ackproof_model.replication import replica
 from ackproof_model.replication.controller import (
+    can_enrol,
+    can_expire,
+    can_fence,
+    can_offline,
+    can_unfence,
     change,
     expire,
     fence,
@@ -61,7 +68,7 @@ def cluster_moves(model: Model, state: State) -> Iterator[Move[State]]:
         if broker.alive:
             yield None, number, None, None
         if state.run.alone:
-            if deposed:
+            if deposed:  # so it is behind
                 yield ("learn", number), number, _learned(model, state, number), None
             continue
         if broker.alive and not state.harm.stalled >> number & 1:
@@ -131,13 +138,14 @@ def requests(model: Model, state: State, number: int) -> Iterator[Step]:
 
 
 def _replication(model: Model, state: State, number: int, broker: Broker) -> Iterator[Step]:
-    away = state.harm.away >> number & 1
-    if not away and replica.behind(model.policy, state.controller, broker, number):
+    away = state.harm.away >> number & 1  # metadata does not reach it
+    if not away and replica.can_learn(model.policy, state.controller, broker, number):
         yield ("learn", number), _learned(model, state, number), None
     yield from fetches(model, state, number)
+    # A request and its answer are one step: one that the controller does not get or that is
+    # outdated has no effect.
     if (
-        replica.leads(broker, number)
-        and not broker.pending
+        replica.can_request_isr(broker, number)
         and state.harm.governed(number)
         and replica.accepts_isr(model.policy, state.controller, broker, number)
     ):
@@ -159,10 +167,10 @@ def fetches(model: Model, state: State, number: int) -> Iterator[Step]:
     """Yield a follower's fetch from its leader, if it is answered and changes anything."""
     follower = state.brokers[number]
     source = follower.leader
-    if source in (NOBODY, number) or state.harm.silent(source) >> number & 1:
+    if source == NOBODY or state.harm.silent(source) >> number & 1:  # the fetch is lost
         return
     policy, leader, what = model.policy_in(state), state.brokers[source], "fetch"
-    if not replica.answers_fetch(policy, follower, leader, source):
+    if not replica.can_fetch(policy, follower, number, leader, source):
         return
     if model.reduces(state) and leads_for_good(model, state):  # all its fetches in one step
         end = len(leader.log)
@@ -196,7 +204,7 @@ def _lagging(state: State, number: int) -> int:
 
 def exits(model: Model, state: State, number: int) -> Iterator[Step]:
     """Yield the end of a broker's controlled shutdown."""
-    if injection.may_exit(model, state, number):
+    if injection.released(model, state, number):
         yield ("exit", number), injection.exit_cleanly(model, state, number), None
     elif not state.harm.governed(number):
         yield ("refused", number), injection.exit_refused(model, state, number), None
@@ -223,11 +231,15 @@ def _isr_changes(model: Model, state: State, number: int) -> Iterator[Step]:
     if out:
         timer = ("lag", _hindering(model, state, number, out))
         if model.may_have_fired(timer, state):
+            # They lag one by one, or all at once: subsets between are reached by several steps.
             for mask in {out, *(1 << r for r in members(out))}:
+                if not replica.can_shrink(leader, number, mask):
+                    continue
                 for after in requested(leader.isr & ~mask):
                     yield ("shrink", number, mask), after, timer
     silent = state.harm.silent(number)
     for joiner in replica.joinable(policy, state.controller, leader, number):
+        # The leader adds a follower as part of its fetch (`Partition.updateFollowerFetchState`).
         if state.brokers[joiner].status == UP and not silent >> joiner & 1:
             for after in requested(leader.isr | 1 << joiner):
                 yield ("expand", number, joiner), after, None
@@ -237,22 +249,22 @@ def _membership(model: Model, state: State, number: int, broker: Broker) -> Iter
     """Yield the controller's steps for a broker that is silent, or that has returned."""
     controller, harm, bit = state.controller, state.harm, 1 << number
     if not harm.quorum:
-        return
+        return  # controllers without a majority commit nothing
     quiet = not broker.alive or (harm.stalled | harm.away) & bit
     policy = model.policy_in(state)
-    if not controller.fenced & bit:
-        # A new incarnation is refused while the old session lives
-        # (DUPLICATE_BROKER_REGISTRATION), so a dead broker is always fenced first.
-        if quiet:
+    if can_fence(controller, number):
+        if quiet:  # the heartbeats of others arrive
             timer = ("session", _silencing(model, state, number))
             if model.may_have_fired(timer, state, unhealed=broker.status != STARTING):
                 yield from _silence_noticed(model, state, number, timer)
         return
-    if _governed(model, state) and (left := offline(policy, controller, number)):
+    if _governed(model, state) and can_offline(policy, controller, number):
+        left = offline(policy, controller, number)
         yield ("offline", number), state._replace(controller=left), None
     if harm.away & bit:
-        return
-    if broker.status == STARTING:
+        return  # its requests do not arrive
+    # Only healing starts a process.
+    if broker.status == STARTING and can_enrol(controller, broker, number):
         view = broker._replace(status=UP)
         if controller.leader != number:  # else elected while dead: it leads only once registered
             view = replica.following(policy.profile, view, controller)
@@ -261,7 +273,8 @@ def _membership(model: Model, state: State, number: int, broker: Broker) -> Iter
         brokers[number] = view
         after = state._replace(controller=registered, brokers=tuple(brokers))
         yield ("rejoin", number), after, None
-    elif broker.status == UP and not quiet:
+    # A fenced broker that wants to shut down ends (`calculateNextBrokerState`).
+    elif can_unfence(controller, broker, number) and broker.status == UP and not quiet:
         after = state._replace(controller=unfence(policy, controller, number))
         yield ("unfence", number), after, None
 
@@ -277,7 +290,9 @@ def _silence_noticed(model: Model, state: State, number: int, timer: Timer) -> I
     if governed:
         fenced = fence(policy, controller, number)
         yield ("fence", number), state._replace(controller=fenced), timer
-    if policy.profile.zookeeper and (not governed or policy.profile.failover_keeps_isr):
+    # From 2.4 the next controller finishes what a failover left (`offline`): only without one.
+    failover = not governed or policy.profile.failover_keeps_isr
+    if can_expire(policy, controller, number) and failover:
         expired = expire(policy, controller, number)
         yield ("expire", number), state._replace(controller=expired), timer
 

@@ -5,6 +5,9 @@ nodes; what it writes about the partition is `kafka.partition_change`, the exact
 class. ZooKeeper: the controller is one of the brokers, and its rules are those of
 `PartitionStateMachine`, `ReplicaStateMachine`, `Election` and `KafkaController` of 0.10.2 to 3.2:
 each of its changes raises the leader epoch; an ISR change by a leader does not.
+
+Before each action stands its weakest legal condition (`can_…`). A search may take the action less
+often, with a reason; no search writes the condition again.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from ackproof_model.kafka.partition_change import (
 )
 from ackproof_model.replication.isr import active
 from ackproof_model.replication.policy import Policy, effective_min_isr
-from ackproof_model.replication.state import NOBODY, Controller, members
+from ackproof_model.replication.state import NOBODY, STOPPING, Broker, Controller, members
 
 
 def _changed_in_zookeeper(
@@ -81,6 +84,10 @@ def change(
     election: Election | None = None,
 ) -> Controller:
     """Return the partition after a request for `target_isr`.
+
+    WHO: the controller. WHEN: at any time, as part of an action below, or for an election that was
+    asked for (`ReplicationControlManager.electLeader`, `KafkaController.electLeaders`). THEN: ISR,
+    ELR and leader are what `PartitionChangeBuilder` or `PartitionStateMachine` make of it.
 
     unclean: replicas that have crashed; they are not eligible (KIP-966). election: the requested
     election, if any.
@@ -175,10 +182,24 @@ def alter_isr(policy: Policy, controller: Controller, isr: int) -> Controller:
     return change(policy, controller, isr)
 
 
+def can_move_leader(controller: Controller, replica: int) -> bool:
+    """Whether a replica may be elected in place of another leader: it runs and is in the ISR.
+
+    `PartitionChangeBuilder.electPreferredLeader`, `Election.leaderForPreferredReplica`.
+    """
+    others_lead = controller.leader not in (NOBODY, replica)
+    return others_lead and bool(controller.isr >> replica & 1) and active(controller, replica)
+
+
+def can_expire(policy: Policy, controller: Controller, replica: int) -> bool:
+    """Whether a session may end while no broker is the controller: with ZooKeeper, at any time."""
+    return policy.profile.zookeeper and not controller.fenced >> replica & 1
+
+
 def expire(policy: Policy, controller: Controller, replica: int) -> Controller:
     """Return the state after a ZooKeeper session ended while no broker was the controller.
 
-    WHO: the next controller. WHEN: a broker is dead. THEN: it elects another leader if the broker
+    WHO: the next controller. WHEN: `can_expire`. THEN: it elects another leader if the broker
     led. Otherwise the ISR keeps this and all other members that die together with the controller
     (`onControllerFailover`, `PartitionStateMachine.startup`). From 2.4 see `offline`.
     """
@@ -188,24 +209,35 @@ def expire(policy: Policy, controller: Controller, replica: int) -> Controller:
     return change(policy, expired._replace(leader=NOBODY), controller.isr)
 
 
-def offline(policy: Policy, controller: Controller, replica: int) -> Controller | None:
-    """Return the state without a dead broker that a failover left in the ISR; None if it stays.
-
-    WHO: the next controller. WHEN: from 2.4, a dead broker is not the last member of the ISR. THEN:
-    the broker leaves the ISR (`ReplicaStateMachine.startup`, KAFKA-3143).
-    """
+def can_offline(policy: Policy, controller: Controller, replica: int) -> bool:
+    """Whether a dead broker leaves the ISR after a failover: from 2.4, unless it is the last."""
     bit = 1 << replica
-    dead = controller.fenced & controller.isr & bit
-    if policy.profile.failover_keeps_isr or not dead or controller.isr == bit:
-        return None
-    return change(policy, controller, controller.isr & ~bit)
+    dead = bool(controller.fenced & controller.isr & bit)
+    return dead and controller.isr != bit and not policy.profile.failover_keeps_isr
+
+
+def offline(policy: Policy, controller: Controller, replica: int) -> Controller:
+    """Return the state without a dead broker that a failover left in the ISR.
+
+    WHO: the next controller. WHEN: `can_offline`. THEN: the broker leaves the ISR
+    (`ReplicaStateMachine.startup`, KAFKA-3143).
+    """
+    return change(policy, controller, controller.isr & ~(1 << replica))
+
+
+def can_fence(controller: Controller, replica: int) -> bool:
+    """Whether a broker's session may end: it has one, also if the broker still runs.
+
+    `ReplicationControlManager.maybeFenceOneStaleBroker`, `KafkaController.onBrokerFailure`.
+    """
+    return not controller.fenced >> replica & 1
 
 
 def fence(policy: Policy, controller: Controller, replica: int) -> Controller:
     """Return the state after a broker was fenced.
 
-    WHO: the controller. WHEN: a broker's session ended. THEN: it leaves the ISR, and another broker
-    is elected if it led (`handleBrokerFenced`, `onBrokerFailure`).
+    WHO: the controller. WHEN: `can_fence`. THEN: the broker leaves the ISR, and another is elected
+    if it led (`handleBrokerFenced`, `onBrokerFailure`).
     """
     bit = 1 << replica
     fenced = controller._replace(
@@ -214,10 +246,18 @@ def fence(policy: Policy, controller: Controller, replica: int) -> Controller:
     return _without(policy, fenced, replica)
 
 
+def can_begin_shutdown(broker: Broker) -> bool:
+    """Whether a broker may ask for controlled shutdown: it runs, and has not asked.
+
+    `BrokerHeartbeatManager.calculateNextBrokerState`, `KafkaController.doControlledShutdown`.
+    """
+    return broker.alive and broker.status != STOPPING
+
+
 def begin_shutdown(policy: Policy, controller: Controller, replica: int) -> Controller:
     """Return the state after a broker asked for controlled shutdown (KIP-143, KIP-500).
 
-    WHO: the controller. WHEN: a broker got SIGTERM. THEN: the broker leaves the ISR and leads no
+    WHO: the controller. WHEN: `can_begin_shutdown`. THEN: the broker leaves the ISR and leads no
     longer; with ZooKeeper it stays the leader if no other broker can lead.
     """
     stopping = controller._replace(stopping=controller.stopping | 1 << replica)
@@ -226,11 +266,15 @@ def begin_shutdown(policy: Policy, controller: Controller, replica: int) -> Cont
     return _without(policy, stopping, replica)
 
 
-def may_exit(policy: Policy, controller: Controller, replica: int) -> bool:
+def can_exit(policy: Policy, controller: Controller, broker: Broker, replica: int) -> bool:
     """Whether a broker in controlled shutdown may end: it leads nothing.
 
-    With ZooKeeper it also ends, after its retries, if no other broker can lead.
+    With ZooKeeper it also ends, after its retries, if no other broker can lead. It is then fenced,
+    and its process `ended` cleanly (`BrokerHeartbeatManager.calculateNextBrokerState`,
+    `KafkaServer.controlledShutdown`).
     """
+    if broker.status != STOPPING:
+        return False
     if controller.leader != replica:
         return True
     return policy.profile.zookeeper and not _hands_over(controller, replica)
@@ -243,15 +287,27 @@ def _without(policy: Policy, controller: Controller, replica: int) -> Controller
 
 
 def register(policy: Policy, controller: Controller, replica: int, *, clean: bool) -> Controller:
-    """Return the state after a fenced broker's new incarnation registered and was unfenced."""
+    """Return the state after a fenced broker's new incarnation registered and was unfenced.
+
+    WHO: the controller. WHEN: `can_enrol`. THEN: `enrol` and `unfence` follow each other.
+    """
     return unfence(policy, enrol(policy, controller, replica, clean=clean), replica)
+
+
+def can_enrol(controller: Controller, broker: Broker, replica: int) -> bool:
+    """Whether a new incarnation may register: the old process and its session have ended.
+
+    While the session lasts it is refused (DUPLICATE_BROKER_REGISTRATION,
+    `ClusterControlManager.registerBroker`).
+    """
+    return not broker.alive and bool(controller.fenced >> replica & 1)
 
 
 def enrol(policy: Policy, controller: Controller, replica: int, *, clean: bool) -> Controller:
     """Return the state after a fenced broker's new incarnation registered; it is still fenced.
 
-    WHO: the controller. WHEN: a process has started, and its old session has ended. THEN: a broker
-    that was not shut down cleanly leaves ISR and ELR (KIP-966, `handleUncleanBrokerShutdown`).
+    WHO: the controller. WHEN: `can_enrol`. THEN: a broker that was not shut down cleanly leaves ISR
+    and ELR (KIP-966, `handleUncleanBrokerShutdown`).
     """
     bit = 1 << replica
     member = (controller.isr | controller.elr) & bit
@@ -260,10 +316,15 @@ def enrol(policy: Policy, controller: Controller, replica: int, *, clean: bool) 
     return controller
 
 
+def can_unfence(controller: Controller, broker: Broker, replica: int) -> bool:
+    """Whether a broker may get a session again: it runs, and has none."""
+    return broker.alive and bool(controller.fenced >> replica & 1)
+
+
 def unfence(policy: Policy, controller: Controller, replica: int) -> Controller:
     """Return the state after a broker was unfenced.
 
-    WHO: the controller. WHEN: heartbeats of a fenced broker arrive again. THEN: it may be elected,
+    WHO: the controller. WHEN: `can_unfence` (after `enrol`, too). THEN: the broker may be elected,
     and is if there is no leader (KIP-500, `handleBrokerUnfenced`).
     """
     controller = controller._replace(fenced=controller.fenced & ~(1 << replica))

@@ -2,8 +2,10 @@
 
 The rules follow `kafka.cluster.Partition` and `kafka.server.AbstractFetcherThread` of 4.1.1, and of
 the versions in which they were different (`Profile`). They are functions of plain values, for all
-searches: a schedule (`transitions`), an adversary and an operator decide which actions happen. A
-fetch is one action and one record. A leader learns one fetch later that the follower has the
+searches: a schedule (`prediction.transitions`), an adversary and an operator decide which actions
+happen. Before each action stands its weakest legal condition (`can_…`): a search may take the
+action less often, with a reason, but writes the condition nowhere again. A fetch is one action and
+one record. A leader learns one fetch later that the follower has the
 record, as in Kafka.
 """
 
@@ -25,7 +27,12 @@ from ackproof_model.replication.isr import (
     may_join,
     waits_for_epoch_start,
 )
-from ackproof_model.replication.leader import advanced_high_watermark, fences_fetch
+from ackproof_model.replication.leader import (
+    advanced_high_watermark,
+    committed,
+    enough_in_sync,
+    fences_fetch,
+)
 from ackproof_model.replication.log_truncation import follow, kept_end
 from ackproof_model.replication.policy import Policy
 from ackproof_model.replication.state import (
@@ -55,10 +62,18 @@ def behind(policy: Policy, controller: Controller, broker: Broker, number: int) 
     return broker.isr != controller.isr or broker.pending != 0
 
 
+def can_learn(policy: Policy, controller: Controller, broker: Broker, number: int) -> bool:
+    """Whether a broker may apply metadata: it runs, and lacks some.
+
+    `ReplicaManager.applyDelta`, `ReplicaManager.becomeLeaderOrFollower`.
+    """
+    return broker.alive and behind(policy, controller, broker, number)
+
+
 def learn(policy: Policy, controller: Controller, broker: Broker, number: int) -> Broker:
     """Return a broker that has applied the latest metadata.
 
-    WHO: a broker. WHEN: it is `behind`. THEN: it leads or follows (`Partition.makeLeader`,
+    WHO: a broker. WHEN: `can_learn`. THEN: it leads or follows (`Partition.makeLeader`,
     `makeFollower`). A leader begins an epoch at its log end offset. If it believes that it leads,
     it keeps its high watermark and the log end offsets of the ISR's members, even if another broker
     has led in between (`isNewLeader`); another replica joins after a fetch in this epoch. A new
@@ -127,14 +142,42 @@ def advance_high_watermark(policy: Policy, leader: Broker, number: int) -> Broke
     return leader._replace(hw=watermark, start=start)
 
 
+def can_append(policy: Policy, leader: Broker, number: int) -> bool:
+    """Whether a broker may append: it leads, and the ISR that it knows is large enough.
+
+    `Partition.appendRecordsToLeader`.
+    """
+    return leads(leader, number) and enough_in_sync(policy, leader.isr)
+
+
 def append(policy: Policy, leader: Broker, number: int, record: int) -> Broker:
     """Return a leader that has appended a record.
 
-    WHO: a leader. WHEN: a request arrives, and the ISR that it knows is large enough
-    (`leader.enough_in_sync`). THEN: the record is in its log (`Partition.appendRecordsToLeader`).
+    WHO: a leader. WHEN: `can_append`, and a request arrives. THEN: the record is in its log.
     """
     longer = leader._replace(log=(*leader.log, entry(leader.epoch, record)))
     return advance_high_watermark(policy, longer, number)
+
+
+def can_ack(policy: Policy, leader: Broker, number: int, offset: int) -> bool:
+    """Whether a leader may answer acks=all for an offset of its log.
+
+    The high watermark has passed it, and the maximal ISR is large enough
+    (`Partition.checkEnoughReplicasReachOffset`). With acks=1 and acks=0 nothing is waited for.
+    """
+    if policy.acks != "all":
+        return True
+    enough = enough_in_sync(policy, leader.maximal)
+    return leads(leader, number) and committed(offset, leader.hw) and enough
+
+
+def can_fetch(policy: Policy, follower: Broker, number: int, leader: Broker, source: int) -> bool:
+    """Whether a follower may fetch from a broker: both take that broker for the leader.
+
+    From 2.1 both have the same epoch (KIP-320, `Partition.localLogWithEpochOrThrow`).
+    """
+    follows = follower.leader == source != number
+    return follows and answers_fetch(policy, follower, leader, source)
 
 
 def fetch(
@@ -142,12 +185,12 @@ def fetch(
 ) -> tuple[str, Broker, Broker] | None:
     """Return 'truncate' or 'fetch', follower and leader after a fetch; None if nothing changes.
 
-    WHO: a follower. WHEN: its leader leads and does not refuse the epoch (KIP-320). THEN: it
-    truncates (KIP-101, KIP-279, KIP-595), or it appends the next record, and the leader knows its
-    log end offset. A request in flight has the broker epochs of the time when it was sent
-    (`Partition.addBrokerEpochToIsr`): a later fetch does not change them.
+    WHO: a follower. WHEN: `can_fetch`. THEN: it truncates (KIP-101, KIP-279, KIP-595), or it
+    appends the next record, and the leader knows its log end offset. A request in flight has the
+    broker epochs of the time when it was sent (`Partition.addBrokerEpochToIsr`): a later fetch does
+    not change them.
     """
-    if not answers_fetch(policy, follower, leader, source):
+    if not can_fetch(policy, follower, number, leader, source):
         return None
     end = len(follower.log)
     keeps = kept_end(
@@ -187,13 +230,31 @@ def fetched(policy: Policy, leader: Broker, number: int, follower: int, end: int
     return advance_high_watermark(policy, leader._replace(remote=remote), number)
 
 
+def can_request_isr(leader: Broker, number: int) -> bool:
+    """Whether a broker may ask for another ISR: it leads, and no other request is in flight.
+
+    `Partition.maybeShrinkIsr`, `Partition.maybeExpandIsr`, `PartitionState.isInflight`.
+    """
+    return leads(leader, number) and not leader.pending
+
+
+def can_shrink(leader: Broker, number: int, late: int) -> bool:
+    """Whether a leader may ask to remove followers (a bitmask) from the ISR, as they lag.
+
+    How far a follower lags and for how long is no condition here: a follower that has every record
+    may have been late, too, before its last fetch (`Partition.getOutOfSyncReplicas`).
+    """
+    members_only = late and not late & ~leader.isr
+    return bool(can_request_isr(leader, number) and members_only and not late >> number & 1)
+
+
 def joinable(policy: Policy, controller: Controller, leader: Broker, number: int) -> list[int]:
-    """Return the replicas that a broker may ask to add to the ISR (`Partition.canAddReplica`).
+    """Return the replicas that a broker may ask to add to the ISR (`Partition.canAddReplicaToIsr`).
 
     They have reached the high watermark and the start of the epoch (KAFKA-7128), and are neither
-    fenced nor shutting down (`isr.joins_only_alive`). Only one request is in flight.
+    fenced nor shutting down (`isr.joins_only_alive`).
     """
-    if leader.pending or not leads(leader, number):
+    if not can_request_isr(leader, number):
         return []
     hw, start = leader.hw, leader.start
     return [
@@ -209,11 +270,10 @@ def request_isr(
 ) -> Iterator[tuple[Controller, Broker]]:
     """Yield controller and leader after a request for an ISR (AlterPartition).
 
-    WHO: a leader. WHEN: a follower lags for replica.lag.time.max.ms (`Partition.maybeShrinkIsr`),
-    or is `joinable` (`maybeExpandIsr`), and no other request is in flight. THEN: the request is in
-    flight, with a new member in the maximal ISR; or it is answered at once (`Policy.in_flight`),
-    and the leader uses the old ISR until it learns the new one. Before 2.7 the leader writes the
-    ISR to ZooKeeper and waits for the result.
+    WHO: a leader. WHEN: `can_shrink`, or a follower is `joinable`. THEN: the request is in flight,
+    with a new member in the maximal ISR; or it is answered at once (`Policy.in_flight`), and the
+    leader uses the old ISR until it learns the new one. Before 2.7 the leader writes the ISR to
+    ZooKeeper and waits for the result.
     """
     asking = leader._replace(pending=isr)
     if policy.in_flight and policy.profile.alter_partition:
@@ -237,21 +297,33 @@ def accepts_isr(policy: Policy, controller: Controller, leader: Broker, number: 
     return alter_partition_accepted(controller, number, leader.epoch, current=current)
 
 
+def can_answer_isr(policy: Policy, controller: Controller, leader: Broker, number: int) -> bool:
+    """Whether the controller may answer a request: one is in flight, and it is not outdated.
+
+    `ReplicationControlManager.validateAlterPartitionData`. The leader of an outdated request keeps
+    it until it learns newer metadata.
+    """
+    return bool(leader.pending) and accepts_isr(policy, controller, leader, number)
+
+
 def answer_isr(
     policy: Policy, controller: Controller, leader: Broker, number: int
 ) -> tuple[str, Controller, Broker] | None:
     """Return 'apply' or 'refuse', controller and leader after an answer; None if nothing changes.
 
-    WHO: the controller. WHEN: a leader has requested an ISR. THEN: the ISR is committed
-    (`ReplicationControlManager.alterPartition`, KIP-497), or a new member is refused, because it is
-    not alive (KIP-841) or has restarted (KIP-903). After INELIGIBLE_REPLICA the leader withdraws
-    its request; after other refusals it keeps it until it learns newer metadata.
+    WHO: the controller. WHEN: `can_answer_isr`. THEN: the ISR is committed
+    (`ReplicationControlManager.alterPartition`, KIP-497), or refused, because a member is not alive
+    (KIP-841) or has restarted (KIP-903). After INELIGIBLE_REPLICA the leader withdraws its request.
+
+    With KRaft every member is checked (`ineligibleReplicasForIsr`). Before 2.7 the check stands for
+    the fetch by which a replica joins, so it concerns new members only.
     """
-    if not accepts_isr(policy, controller, leader, number):
+    if not can_answer_isr(policy, controller, leader, number):
         return None
-    added = leader.pending & ~leader.isr
-    if joins_as_dead(policy, controller, added) or joins_as_old_incarnation(
-        policy, added, leader.stale
+    old = leader.isr if policy.profile.zookeeper else 0
+    checked = leader.pending & ~old
+    if joins_as_dead(policy, controller, checked) or joins_as_old_incarnation(
+        policy, checked, leader.stale
     ):
         return "refuse", controller, leader._replace(pending=0)
     after = alter_isr(policy, controller, leader.pending)
@@ -261,6 +333,7 @@ def answer_isr(
 def forget(policy: Policy, leader: Broker, restarted: int) -> Broker:
     """Return a leader whose follower restarted: its last fetch came from the old incarnation.
 
+    WHO: a leader. WHEN: together with the follower's `enrol`. THEN: the fetch does not let it join.
     From 3.5 the controller refuses to add it to the ISR until it fetches again (KIP-903). Before
     2.7 a follower joins the ISR by a fetch, so one of an old incarnation does not count.
     """
@@ -274,10 +347,16 @@ def forget(policy: Policy, leader: Broker, restarted: int) -> Broker:
     return leader._replace(remote=remote)
 
 
-def ended(policy: Policy, broker: Broker, *, clean: bool = False) -> Broker:
-    """Return a broker whose process has ended: it keeps its log (the page cache survives SIGKILL).
+def can_end(broker: Broker) -> bool:
+    """Whether a broker's process may end: it runs."""
+    return broker.alive
 
-    It keeps its high watermark where a rule of the version reads it.
+
+def ended(policy: Policy, broker: Broker, *, clean: bool = False) -> Broker:
+    """Return a broker whose process has ended.
+
+    WHO: a broker. WHEN: `can_end`; clean: `controller.can_exit`. THEN: it keeps its log, because
+    the page cache survives SIGKILL, and its high watermark where a rule of the version reads it.
     """
     hw = min(broker.hw, len(broker.log)) if policy.profile.keeps_high_watermark else 0
     return Broker(DOWN, clean and policy.elr, broker.log, NOBODY, 0, hw=hw)
@@ -286,9 +365,11 @@ def ended(policy: Policy, broker: Broker, *, clean: bool = False) -> Broker:
 def crashed(down: Broker, lengths: Iterable[int]) -> Iterator[Broker]:
     """Yield what the disk of a dead broker may have: a log of some length, a high watermark.
 
-    A power loss leaves any prefix (`LogLoader.recover`): Kafka fsyncs nothing before a segment is
-    full (`log.flush.interval.messages`), but the kernel may have written any part of it. The high
-    watermark is that of the last checkpoint (`replica.high.watermark.checkpoint.interval.ms`, 5 s).
+    WHO: the machine of a broker. WHEN: its process has `ended`. THEN: the disk has what was written
+    to it. A power loss leaves any prefix (`LogLoader.recover`): Kafka fsyncs nothing before a
+    segment is full (`log.flush.interval.messages`), but the kernel may have written any part of it.
+    The high watermark is that of the last checkpoint
+    (`replica.high.watermark.checkpoint.interval.ms`, 5 s).
     """
     for length in lengths:
         log: Log = down.log[:length]

@@ -16,9 +16,10 @@ from ackproof_model.configuration import Truncation
 from ackproof_model.replication.controller import (
     alter_isr,
     begin_shutdown,
+    can_exit,
+    can_offline,
     expire,
     fence,
-    may_exit,
     offline,
     unfence,
 )
@@ -26,7 +27,7 @@ from ackproof_model.replication.isr import joins_only_alive
 from ackproof_model.replication.leader import fences_fetch
 from ackproof_model.replication.log_truncation import kept_end
 from ackproof_model.replication.replica import crashed, ended
-from ackproof_model.replication.state import DOWN, NOBODY, UP, Broker
+from ackproof_model.replication.state import DOWN, NOBODY, STOPPING, UP, Broker
 
 A, B, C = 1, 2, 4
 ZOOKEEPER = ["0.10.2.2", "1.1.1", "2.3.1", "2.6.2", "3.2.3"]
@@ -160,13 +161,11 @@ def test_without_a_controller_the_isr_keeps_all_that_die_together(version):
         assert (restored.leader, restored.isr) == (back, 1 << back)
     assert unfence(policy, dead, 2).leader == NOBODY
     # From 2.4 the next controller takes dead replicas out of the ISR, but for the last.
+    keeps = Profile.of(version).failover_keeps_isr
+    assert can_offline(policy, dead, 0) is not keeps
     one_left = offline(policy, dead, 0)
-    if Profile.of(version).failover_keeps_isr:
-        assert one_left is None
-    else:
-        assert one_left is not None
-        assert one_left.isr == B
-        assert offline(policy, one_left, 1) is None
+    assert one_left.isr == B
+    assert not can_offline(policy, one_left, 1)
 
 
 def test_a_new_controller_elects_where_the_old_leader_died_with_the_old_controller():
@@ -192,7 +191,9 @@ def test_a_shutdown_without_a_successor_ends_all_the_same():
     alone = initial(model("2.6.2")).controller._replace(isr=A)
     stopping = begin_shutdown(policy, alone, 0)
     assert stopping.leader == 0
-    assert may_exit(policy, stopping, 0)
+    leader = initial(model("2.6.2")).brokers[0]._replace(status=STOPPING)
+    assert can_exit(policy, stopping, leader, 0)
+    assert not can_exit(policy, stopping, leader._replace(status=UP), 0)
     three = begin_shutdown(policy, alone._replace(isr=A | B | C), 0)
     assert (three.leader, three.isr) == (1, B | C)
     kraft = model("3.6.0").policy
