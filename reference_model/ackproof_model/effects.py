@@ -20,6 +20,12 @@ from enum import StrEnum
 from typing import ClassVar, Literal
 
 from ackproof_model.configuration import Configuration, Profile
+from ackproof_model.kafka_settings import (
+    CLEANUP_POLICY,
+    ELIGIBLE_LEADER_REPLICAS_VERSION,
+    MIN_INSYNC_REPLICAS,
+    UNCLEAN_LEADER_ELECTION_ENABLE,
+)
 from ackproof_model.perturbations import NOTHING, Counts, WorstCase
 from ackproof_model.removal import LESS_THAN_A_DAY, Records, removals
 
@@ -626,7 +632,7 @@ _HARMLESS = (
     *("retention.", "file.delete.delay.ms", "preallocate"),
     *("leader.replication.", "follower.replication."),
 )
-_COMPACTING = ("cleanup.policy", "delete.retention.", "min.cleanable.", "max.compaction.")
+_COMPACTING = (CLEANUP_POLICY, "delete.retention.", "min.cleanable.", "max.compaction.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -639,11 +645,11 @@ class Configures(Effect):
 
     @property
     def min_insync_replicas(self) -> int | None:
-        return int(self.value) if self.key == "min.insync.replicas" else None
+        return int(self.value) if self.key == MIN_INSYNC_REPLICAS else None
 
     @property
     def unclean_leader_election(self) -> bool | None:
-        unclean = self.key == "unclean.leader.election.enable"
+        unclean = self.key == UNCLEAN_LEADER_ELECTION_ENABLE
         return self.value.lower() == "true" if unclean else None
 
     def _harmless(self, partition: Partition) -> bool:
@@ -658,7 +664,7 @@ class Configures(Effect):
     def exact(self, hit: Hit) -> tuple[Effect, ...] | None:
         if self._harmless(hit.partition):
             return ()
-        searched = ("min.insync.replicas", "unclean.leader.election.enable")
+        searched = (MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION_ENABLE)
         return (self,) if self.key in searched else None
 
     def worst_case(self, hit: Hit) -> WorstCase:
@@ -687,7 +693,7 @@ class Upgrades(Effect):
     def worst_case(self, hit: Hit) -> WorstCase:
         if self.version:
             return WorstCase(versions=(self.version,))
-        if self.feature == "eligible.leader.replicas.version":
+        if self.feature == ELIGIBLE_LEADER_REPLICAS_VERSION:
             return WorstCase(elr=(self.level != "0",))
         return NOTHING
 

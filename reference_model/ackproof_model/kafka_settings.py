@@ -29,3 +29,37 @@ AUTO_OFFSET_RESET: Final = "auto.offset.reset"
 ENABLE_AUTO_COMMIT: Final = "enable.auto.commit"
 ENABLE_AUTO_OFFSET_STORE: Final = "enable.auto.offset.store"
 ISOLATION_LEVEL: Final = "isolation.level"
+
+# Topics, and what brokers give to topics that have none of their own.
+CLEANUP_POLICY: Final = "cleanup.policy"
+FLUSH_MESSAGES: Final = "flush.messages"
+MESSAGE_TIMESTAMP_BEFORE_MAX_MS: Final = "message.timestamp.before.max.ms"
+MESSAGE_TIMESTAMP_DIFFERENCE_MAX_MS: Final = "message.timestamp.difference.max.ms"
+MESSAGE_TIMESTAMP_TYPE: Final = "message.timestamp.type"
+MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
+REPLICATION_FACTOR: Final = "replication.factor"
+RETENTION_BYTES: Final = "retention.bytes"
+RETENTION_MS: Final = "retention.ms"
+SEGMENT_BYTES: Final = "segment.bytes"
+UNCLEAN_LEADER_ELECTION_ENABLE: Final = "unclean.leader.election.enable"
+
+# Brokers and controllers.
+BROKER_RACK: Final = "broker.rack"
+BROKER_SESSION_TIMEOUT_MS: Final = "broker.session.timeout.ms"
+DEFAULT_REPLICATION_FACTOR: Final = "default.replication.factor"
+LOG_FLUSH_INTERVAL_MESSAGES: Final = "log.flush.interval.messages"
+LOG_INITIAL_TASK_DELAY_MS: Final = "log.initial.task.delay.ms"
+LOG_RETENTION_CHECK_INTERVAL_MS: Final = "log.retention.check.interval.ms"
+OFFSETS_TOPIC_REPLICATION_FACTOR: Final = "offsets.topic.replication.factor"
+PROCESS_ROLES: Final = "process.roles"
+REPLICA_LAG_TIME_MAX_MS: Final = "replica.lag.time.max.ms"
+TRANSACTION_STATE_LOG_MIN_ISR: Final = "transaction.state.log.min.isr"
+TRANSACTION_STATE_LOG_REPLICATION_FACTOR: Final = "transaction.state.log.replication.factor"
+ZOOKEEPER_CONNECT: Final = "zookeeper.connect"
+ZOOKEEPER_SESSION_TIMEOUT_MS: Final = "zookeeper.session.timeout.ms"
+
+#: The setting of a broker's session timeout, by whether the cluster uses ZooKeeper.
+SESSION_TIMEOUTS: Final = {
+    False: BROKER_SESSION_TIMEOUT_MS,
+    True: ZOOKEEPER_SESSION_TIMEOUT_MS,
+}

@@ -24,6 +24,18 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from ackproof_model.kafka_settings import (
+    CLEANUP_POLICY,
+    LOG_INITIAL_TASK_DELAY_MS,
+    LOG_RETENTION_CHECK_INTERVAL_MS,
+    MESSAGE_TIMESTAMP_BEFORE_MAX_MS,
+    MESSAGE_TIMESTAMP_DIFFERENCE_MAX_MS,
+    MESSAGE_TIMESTAMP_TYPE,
+    RETENTION_BYTES,
+    RETENTION_MS,
+    SEGMENT_BYTES,
+)
+
 DAY_S = 24 * 3600
 
 #: Margin for the steps of a check whose duration no setting limits, seconds.
@@ -79,10 +91,10 @@ def removals(settings: Mapping[str, object], records: Records) -> Iterator[Remov
     `settings`: by the names of topics, and the two of the brokers' checks. An absent `retention.ms`
     or `retention.bytes` is unlimited.
     """
-    policy = str(settings.get("cleanup.policy", "delete")).lower()
+    policy = str(settings.get(CLEANUP_POLICY, "delete")).lower()
     if "compact" in policy:
         yield Removal(
-            key="cleanup.policy",
+            key=CLEANUP_POLICY,
             value=policy,
             reason=f"compaction (cleanup.policy={policy}) removes a record when a later one has "
             "its key",
@@ -93,16 +105,16 @@ def removals(settings: Mapping[str, object], records: Records) -> Iterator[Remov
 
 
 def _by_time(settings: Mapping[str, object], records: Records) -> Iterator[Removal]:
-    limit = _limit(settings, "retention.ms") / 1000
+    limit = _limit(settings, RETENTION_MS) / 1000
     if math.isinf(limit):
         return
-    value = str(settings["retention.ms"]).strip()
+    value = str(settings[RETENTION_MS]).strip()
     by = f"retention (retention.ms={value})"
     if limit < records.lasts_s:
         fill_s = _fill_s(settings, records, segments=1)
         certain = records.steady_s >= fill_s + limit + _checked_within_s(settings)
         yield Removal(
-            key="retention.ms",
+            key=RETENTION_MS,
             value=value,
             reason=f"{by} removes acked records that are older"
             if certain
@@ -115,7 +127,7 @@ def _by_time(settings: Mapping[str, object], records: Records) -> Iterator[Remov
     if limit < records.lasts_s + misdated + clock:
         causes = [records.misdated_by] * bool(misdated) + [records.clock_by] * bool(clock)
         yield Removal(
-            key="retention.ms",
+            key=RETENTION_MS,
             value=value,
             reason=f"{by} may remove acked records before that time has passed: it counts from "
             f"their timestamps, and {', and '.join(causes)}",
@@ -125,19 +137,19 @@ def _by_time(settings: Mapping[str, object], records: Records) -> Iterator[Remov
 
 def appended(settings: Mapping[str, object]) -> bool:
     """Whether the brokers set the timestamps of records."""
-    return str(settings.get("message.timestamp.type", "")).lower() == "logappendtime"
+    return str(settings.get(MESSAGE_TIMESTAMP_TYPE, "")).lower() == "logappendtime"
 
 
 def _by_size(settings: Mapping[str, object], records: Records) -> Iterator[Removal]:
-    limit = _limit(settings, "retention.bytes")
+    limit = _limit(settings, RETENTION_BYTES)
     if records.most_bytes <= limit or math.isinf(limit):
         return
-    value = str(settings["retention.bytes"]).strip()
+    value = str(settings[RETENTION_BYTES]).strip()
     fill_s = _fill_s(settings, records, segments=2, size=limit)
     certain = records.steady_s >= fill_s + _checked_within_s(settings)
     by = f"retention (retention.bytes={value})"
     yield Removal(
-        key="retention.bytes",
+        key=RETENTION_BYTES,
         value=value,
         reason=f"{by} removes the oldest acked records of a larger partition, however young"
         if certain
@@ -154,7 +166,7 @@ def _limit(settings: Mapping[str, object], key: str, default: int = -1) -> float
 
 
 def _oldest_accepted_s(settings: Mapping[str, object]) -> float:
-    keys = ("message.timestamp.before.max.ms", "message.timestamp.difference.max.ms")
+    keys = (MESSAGE_TIMESTAMP_BEFORE_MAX_MS, MESSAGE_TIMESTAMP_DIFFERENCE_MAX_MS)
     return min(_limit(settings, key) for key in keys) / 1000
 
 
@@ -164,31 +176,31 @@ def _fill_s(
     """Return the seconds within which the log has this size and this number of segments more."""
     if not records.steady_bytes:
         return math.inf
-    segment = _limit(settings, "segment.bytes", 1 << 30)
+    segment = _limit(settings, SEGMENT_BYTES, 1 << 30)
     return 1.5 * (size + segments * segment) / records.steady_bytes
 
 
 def _checked_within_s(settings: Mapping[str, object]) -> float:
     """Return the longest time until a broker has looked for what it can delete, seconds."""
-    interval = _limit(settings, "log.retention.check.interval.ms", 300_000)
-    first = _limit(settings, "log.initial.task.delay.ms", 30_000)
+    interval = _limit(settings, LOG_RETENTION_CHECK_INTERVAL_MS, 300_000)
+    first = _limit(settings, LOG_INITIAL_TASK_DELAY_MS, 30_000)
     return (interval + first) / 1000 + _MARGIN_S
 
 
 #: The names that topics have for broker settings (`ServerTopicConfigSynonyms`), the first that is
 #: set counts, with its unit in milliseconds.
 SYNONYMS: Mapping[str, Sequence[tuple[str, int]]] = {
-    "cleanup.policy": [("log.cleanup.policy", 1)],
-    "retention.ms": [
+    CLEANUP_POLICY: [("log.cleanup.policy", 1)],
+    RETENTION_MS: [
         ("log.retention.ms", 1),
         ("log.retention.minutes", 60_000),
         ("log.retention.hours", 3_600_000),
     ],
-    "retention.bytes": [("log.retention.bytes", 1)],
-    "segment.bytes": [("log.segment.bytes", 1)],
-    "message.timestamp.type": [("log.message.timestamp.type", 1)],
-    "message.timestamp.before.max.ms": [("log.message.timestamp.before.max.ms", 1)],
-    "message.timestamp.difference.max.ms": [("log.message.timestamp.difference.max.ms", 1)],
+    RETENTION_BYTES: [("log.retention.bytes", 1)],
+    SEGMENT_BYTES: [("log.segment.bytes", 1)],
+    MESSAGE_TIMESTAMP_TYPE: [("log.message.timestamp.type", 1)],
+    MESSAGE_TIMESTAMP_BEFORE_MAX_MS: [("log.message.timestamp.before.max.ms", 1)],
+    MESSAGE_TIMESTAMP_DIFFERENCE_MAX_MS: [("log.message.timestamp.difference.max.ms", 1)],
 }
 
 
@@ -196,7 +208,7 @@ def inherited(broker: Mapping[str, object]) -> dict[str, object]:
     """Return the settings that a topic inherits from those of a broker, by the names of topics."""
     settings: dict[str, object] = {
         key: broker[key]
-        for key in ("log.retention.check.interval.ms", "log.initial.task.delay.ms")
+        for key in (LOG_RETENTION_CHECK_INTERVAL_MS, LOG_INITIAL_TASK_DELAY_MS)
         if key in broker
     }
     for key, synonyms in SYNONYMS.items():

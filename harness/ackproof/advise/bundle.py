@@ -20,7 +20,7 @@ from typing import Any, Literal, NotRequired, cast
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
-from ackproof.advise.dead_cluster import MIN_ISR, SESSION_KEYS, UNCLEAN, minimum
+from ackproof.advise.dead_cluster import OF_TOPICS, minimum
 from ackproof.advise.disks import ZOOKEEPER, NodeDisks, read_disks, require_one_cluster
 from ackproof.advise.live import Eligible, LiveCluster
 from ackproof.cluster.admin import PartitionView
@@ -28,9 +28,10 @@ from ackproof.errors import ScenarioError
 from ackproof.observation import broker_log, metadata_log
 from ackproof.observation.broker_log import BrokerEvent
 from ackproof_model.advice import ReplicaLog
+from ackproof_model.kafka_settings import SESSION_TIMEOUTS
 
 SCHEMA: Literal["ackproof.bundle/1"] = "ackproof.bundle/1"
-SETTINGS = (MIN_ISR, UNCLEAN, *SESSION_KEYS.values())
+SETTINGS = (*OF_TOPICS, *SESSION_TIMEOUTS.values())
 
 _OF_BROKER = ("brokerId", "brokerEpoch", "fenced", "inControlledShutdown")
 _OF_PARTITION = (

@@ -19,15 +19,20 @@ from ackproof.observation.metadata_log import PartitionState
 from ackproof_faults.interfaces.cluster import TopicPartition
 from ackproof_model.advice import Offsets, Replica, ReplicaLog, Situation
 from ackproof_model.configuration import Acks, Profile
-from ackproof_model.kafka_settings import ELIGIBLE_LEADER_REPLICAS_VERSION as ELR
+from ackproof_model.kafka_settings import (
+    ELIGIBLE_LEADER_REPLICAS_VERSION,
+    MIN_INSYNC_REPLICAS,
+    SESSION_TIMEOUTS,
+    UNCLEAN_LEADER_ELECTION_ENABLE,
+)
 
+#: Settings of topics, also with a default of the brokers, that elections read.
+OF_TOPICS = (MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION_ENABLE)
 _EMPTY = ReplicaLog(end=0, epochs=())
 #: The most disks of a partition that may be missing for an answer.
 _MOST_MISSING = 2
 _TOPIC, _BROKER = 2, 4  # ConfigResource.Type
 #: By whether the cluster is in ZooKeeper mode.
-SESSION_KEYS = {False: "broker.session.timeout.ms", True: "zookeeper.session.timeout.ms"}
-MIN_ISR, UNCLEAN = "min.insync.replicas", "unclean.leader.election.enable"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,14 +152,15 @@ def dead_cluster(nodes: Mapping[int, NodeDisks], dump: str, settings: Settings) 
             continue
         topics = dynamic.topics
         values = {**settings.properties, **topics.get("", {}), **topics.get(place[0], {})}
-        defaults |= dict.fromkeys(key for key in (MIN_ISR, UNCLEAN) if key not in values)
+        defaults |= dict.fromkeys(key for key in OF_TOPICS if key not in values)
+        unclean = values.get(UNCLEAN_LEADER_ELECTION_ENABLE, "")
         try:
             situations[place] = tuple(
                 Situation(
                     kafka_version=kafka,
                     acks=settings.acks,
                     min_insync_replicas=minimum(values),
-                    unclean_election=values.get(UNCLEAN, "").strip().lower() == "true",
+                    unclean_election=unclean.strip().lower() == "true",
                     replicas=tuple(
                         Replica(
                             broker=broker,
@@ -195,16 +201,16 @@ def dead_cluster(nodes: Mapping[int, NodeDisks], dump: str, settings: Settings) 
 
 def minimum(settings: Mapping[str, str]) -> int:
     """Return min.insync.replicas, 1 by default. Raises ValueError."""
-    text = settings.get(MIN_ISR, "1").strip()
+    text = settings.get(MIN_INSYNC_REPLICAS, "1").strip()
     if not text.isdecimal() or not int(text):
-        raise ValueError(f"{MIN_ISR}={text} is no number from 1 on")
+        raise ValueError(f"{MIN_INSYNC_REPLICAS}={text} is no number from 1 on")
     return int(text)
 
 
 def session_timeout(kafka: str, properties: Mapping[str, str]) -> str:
     """Return the session timeout of brokers in words, with its source."""
     profile = Profile.of(kafka)
-    key = SESSION_KEYS[profile.zookeeper]
+    key = SESSION_TIMEOUTS[profile.zookeeper]
     if properties.get(key, "").isdecimal():
         return f"{int(properties[key]) / 1000:g} s ({key})"
     return f"{profile.session_timeout_s:g} s (Kafka's default of {key})"
@@ -285,7 +291,10 @@ def _dynamic(dump: str) -> _Dynamic:
         elif entry.kind == "REMOVE_TOPIC_RECORD":
             # The controller deletes a topic's settings with it, and writes no record of that.
             found.pop(topics.get(data["topicId"], data["topicId"]), None)
-        elif entry.kind == "FEATURE_LEVEL_RECORD" and data["name"] == ELR:
+        elif (
+            entry.kind == "FEATURE_LEVEL_RECORD"
+            and data["name"] == ELIGIBLE_LEADER_REPLICAS_VERSION
+        ):
             elr = int(data["featureLevel"])
         elif entry.kind == "CONFIG_RECORD":
             kind, name = data["resourceType"], data["resourceName"]
@@ -301,7 +310,7 @@ def _dynamic(dump: str) -> _Dynamic:
         of_nodes=[
             f"node {number} has {key}={value} of its own (a dynamic setting), which is not used"
             for (number, key), value in of_nodes.items()
-            if key in (MIN_ISR, UNCLEAN) and value is not None
+            if key in OF_TOPICS and value is not None
         ],
         elr=elr > 0,
     )

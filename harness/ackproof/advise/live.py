@@ -16,8 +16,7 @@ from itertools import combinations
 from typing import Any
 
 from ackproof.advise.dead_cluster import (
-    MIN_ISR,
-    UNCLEAN,
+    OF_TOPICS,
     ClusterState,
     minimum,
     session_timeout,
@@ -28,6 +27,7 @@ from ackproof.errors import ClusterError, ScenarioError
 from ackproof_faults.interfaces.cluster import TopicPartition
 from ackproof_model.advice import Replica, ReplicaLog, Situation
 from ackproof_model.configuration import Profile
+from ackproof_model.kafka_settings import MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION_ENABLE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +63,10 @@ class LiveCluster:
         return minimum(self.settings.get(topic, {}))
 
     def unclean_election(self, topic: str) -> bool:
-        return self.settings.get(topic, {}).get(UNCLEAN, "").strip().lower() == "true"
+        return (
+            self.settings.get(topic, {}).get(UNCLEAN_LEADER_ELECTION_ENABLE, "").strip().lower()
+            == "true"
+        )
 
 
 #: A partition as `kafka-topics.sh --describe` of Kafka 4 prints it.
@@ -133,7 +136,7 @@ def state(cluster: LiveCluster, kafka: str) -> ClusterState:
     return ClusterState(
         situations=situations,
         unknown=tuple(unknown),
-        defaults=(MIN_ISR,) if cluster.refused else (),
+        defaults=(MIN_INSYNC_REPLICAS,) if cluster.refused else (),
         offsets_known=False,
         not_judged=len(cluster.partitions) - len(situations),
         brokers=cluster.brokers | cluster.down,
@@ -246,7 +249,7 @@ def ask(bootstrap: str, client: Mapping[str, str]) -> LiveCluster:
         )
     described, refused = preflight.topic_settings(sorted({topic for topic, _ in partitions}))
     relevant = {
-        topic: {key: value for key, value in settings.items() if key in (MIN_ISR, UNCLEAN)}
+        topic: {key: value for key, value in settings.items() if key in OF_TOPICS}
         for topic, settings in described.items()
     }
     return LiveCluster(

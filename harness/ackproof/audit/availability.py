@@ -27,6 +27,14 @@ from ackproof.audit.setups import Setup, eras_of
 from ackproof.audit.words import covers, spelled
 from ackproof.own_config.configuration import Default, Given
 from ackproof_model.configuration import Configuration
+from ackproof_model.kafka_settings import (
+    MIN_INSYNC_REPLICAS,
+    PROCESS_ROLES,
+    REPLICATION_FACTOR,
+    TRANSACTION_STATE_LOG_MIN_ISR,
+    TRANSACTION_STATE_LOG_REPLICATION_FACTOR,
+    TRANSACTIONAL_ID,
+)
 from ackproof_model.prediction.narrative import name
 from ackproof_model.worst_case.answer import never_acked
 from ackproof_model.worst_case.minima import Question
@@ -34,9 +42,6 @@ from ackproof_model.worst_case.minima import Question
 _CRASH, _LAG = Failure.CRASH, Failure.LAG
 _EFFECTS = (Effect.WRITES_STOP, Effect.READS_STOP)
 _NOTHING = "nothing that was acked"
-_MIN = "min.insync.replicas"
-_TRANSACTIONS = "transaction.state.log.replication.factor"
-_TRANSACTIONS_MIN = "transaction.state.log.min.isr"
 #: The largest replication factor that the model's operations were tried for.
 MOST_REPLICAS = 5
 #: Written by `ci/lab/audit_stops.py`.
@@ -119,14 +124,14 @@ def _remedies(setup: Setup, effect: Effect, failures: Failures) -> Iterator[Deci
     replicas, fewer = partition.replication_factor + 1, partition.min_insync_replicas - 1
     if (brokers is None or replicas <= brokers) and helps(replicas=replicas):
         given = replication_factor(setup)
-        yield decision("replication.factor", given, replicas, "one more copy of each record")
+        yield decision(REPLICATION_FACTOR, given, replicas, "one more copy of each record")
     if fewer and helps(minimum=fewer):
         yield _lower(setup, fewer)
 
 
 def _lower(setup: Setup, value: int) -> Decision:
     cost = f"a record is acked when {value} {'replica has' if value == 1 else 'replicas have'} it"
-    return decision(_MIN, of_topic(setup, _MIN), value, cost)
+    return decision(MIN_INSYNC_REPLICAS, of_topic(setup, MIN_INSYNC_REPLICAS), value, cost)
 
 
 #: The version whose rules stand for all: of its rules only eligible leader replicas, which a
@@ -233,9 +238,9 @@ def _by_controllers(setup: Setup) -> Iterator[_Stop]:
 
 def _more_controllers(setup: Setup) -> Iterator[Decision]:
     own = setup.own
-    if setup.combined and (given := own.broker.get("process.roles") or own.combined):
+    if setup.combined and (given := own.broker.get(PROCESS_ROLES) or own.combined):
         roles = "broker, and controllers on nodes of their own"
-        yield decision("process.roles", given, roles, "more machines")
+        yield decision(PROCESS_ROLES, given, roles, "more machines")
     elif not setup.combined and own.controllers and setup.controllers < 3:
         yield decision("controller.quorum.voters", own.controllers, 3, "more machines")
 
@@ -274,9 +279,12 @@ def _fewer_brokers(setup: Setup, replicas: Given) -> str:
 def _of_transactions(setup: Setup) -> Iterator[Risk]:
     """Yield the failures after which transactions have no coordinator that may write."""
     producer = setup.producer
-    if producer is None or "transactional.id" not in producer.settings:
+    if producer is None or TRANSACTIONAL_ID not in producer.settings:
         return
-    replicas, least = of_broker(setup, _TRANSACTIONS), of_broker(setup, _TRANSACTIONS_MIN)
+    replicas, least = (
+        of_broker(setup, TRANSACTION_STATE_LOG_REPLICATION_FACTOR),
+        of_broker(setup, TRANSACTION_STATE_LOG_MIN_ISR),
+    )
     unknown = not setup.own.defaults_hold and isinstance(replicas.source, Default)
     if unknown or not (replicas.value.isdecimal() and least.value.isdecimal()):
         return
@@ -297,7 +305,9 @@ def _of_transactions(setup: Setup) -> Iterator[Risk]:
             f"which {least.value} must be in sync"
             + (f", and the number of brokers is {few}" if few else ""),
             certain=True,
-            decided_by=[decision(_TRANSACTIONS, replicas, few or least.value)],
+            decided_by=[
+                decision(TRANSACTION_STATE_LOG_REPLICATION_FACTOR, replicas, few or least.value)
+            ],
         )
         return
     of_topic = [one.failures for one in _stops(setup.partition, Effect.WRITES_STOP)]
@@ -312,6 +322,11 @@ def _of_transactions(setup: Setup) -> Iterator[Risk]:
                 at_risk=_NOTHING,
                 trace=stop.trace,
                 decided_by=[
-                    decision(_TRANSACTIONS, replicas, int(replicas.value) + 1, "one more copy")
+                    decision(
+                        TRANSACTION_STATE_LOG_REPLICATION_FACTOR,
+                        replicas,
+                        int(replicas.value) + 1,
+                        "one more copy",
+                    )
                 ],
             )

@@ -12,6 +12,7 @@ from ackproof.audit.answer import Effect, Failure, Runs
 from ackproof.audit.setups import Setup
 from ackproof.kafka_versions import numbers
 from ackproof_model.configuration import Configuration, Truncation
+from ackproof_model.kafka_settings import TRANSACTIONAL_ID
 
 #: Written by `ci/lab/audit_cases.py`.
 FILE = Path(__file__).with_name("cases.json")
@@ -66,7 +67,7 @@ def loss(setup: Setup, failures: Sequence[Failure]) -> str:
 
 def by_unclean_election(setup: Setup) -> str:
     """Return the case of an election outside the ISR: with transactions markers are lost, too."""
-    transactional = setup.producer and "transactional.id" in setup.producer.settings
+    transactional = setup.producer and TRANSACTIONAL_ID in setup.producer.settings
     return "B54" if transactional else "B4"
 
 

@@ -14,14 +14,12 @@ from ackproof.audit.setups import ELR, KAFKA, MINIMUM, MODE, REPLICAS, UNCLEAN, 
 from ackproof.audit.words import spelled
 from ackproof.kafka_versions import FEATURES_SINCE, WITH_ELR, numbers
 from ackproof.own_config.configuration import Given, NoFile, kafka_default
-from ackproof_model.kafka_settings import ACKS
+from ackproof_model.kafka_settings import ACKS, BROKER_RACK, LOG_FLUSH_INTERVAL_MESSAGES
 from ackproof_model.worst_case.answer import never_acked
 from ackproof_model.worst_case.failure_sets import Exposed, failure_sets
 
 #: The version that stands for those with eligible leader replicas by default.
 _NEWEST = eras_of("")[-1].release
-_FLUSH = "log.flush.interval.messages"
-_RACK = "broker.rack"
 _USUAL_REPLICAS = 3
 
 
@@ -76,18 +74,18 @@ def candidates(setup: Setup) -> Iterator[Change]:
     yield from _elr(setup)
     if setup.racks and setup.racks < replicas:
         yield Change(
-            setting=_RACK,
+            setting=BROKER_RACK,
             value=f"{spelled(replicas)} racks",
             cost="traffic between racks",
             applied=lambda one: replace(one, racks=one.partition.replication_factor),
         )
     if not setup.flushes_every_record:
         yield Change(
-            setting=_FLUSH,
+            setting=LOG_FLUSH_INTERVAL_MESSAGES,
             value="1",
             cost="every send waits for the disks: far fewer records per second",
             applied=lambda one: replace(
-                _with(one, values={_FLUSH: "1"}), flushes_every_record=True
+                _with(one, values={LOG_FLUSH_INTERVAL_MESSAGES: "1"}), flushes_every_record=True
             ),
             costly=True,
         )
@@ -208,13 +206,13 @@ def _present(setup: Setup, setting: str) -> Given:
     version = setup.own.kafka
     if setting == KAFKA:
         return version or Given(str(setup.when.get(KAFKA, "")), NoFile.ASSUMED)
-    if setting == _RACK:
+    if setting == BROKER_RACK:
         sources = sorted((given.source for given in setup.own.racks.values()), key=str)
         return Given(f"{spelled(setup.racks)} racks", sources[0] if sources else NoFile.ASSUMED)
     if setting in setup.when:
         return Given(str(setup.when[setting]), NoFile.ASSUMED)
     default = kafka_default(setup.partition.kafka_version)
-    values = {_FLUSH: "9223372036854775807", ELR: "0"}
+    values = {LOG_FLUSH_INTERVAL_MESSAGES: "9223372036854775807", ELR: "0"}
     return Given(values.get(setting, ""), default if setting in values else NoFile.ASSUMED)
 
 

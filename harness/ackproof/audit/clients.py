@@ -21,6 +21,7 @@ from ackproof_model.kafka_settings import (
     MAX_IN_FLIGHT_REQUESTS_PER_CONNECTION,
     RETRIES,
     TRANSACTION_TIMEOUT_MS,
+    TRANSACTION_VERSION,
     TRANSACTIONAL_ID,
 )
 from ackproof_model.perturbations import WorstCase
@@ -122,7 +123,7 @@ def _of_late_ends(setup: Setup) -> Iterator[Risk]:
     producer, version = setup.producer, setup.partition.kafka_version
     if producer is None or TRANSACTIONAL_ID not in producer.settings:
         return
-    since = FEATURES_SINCE["transaction.version"]
+    since = FEATURES_SINCE[TRANSACTION_VERSION]
     when = {}
     if producer.library == "java" and numbers(version) >= since:
         if producer.version is not None:
@@ -139,7 +140,7 @@ def _of_late_ends(setup: Setup) -> Iterator[Risk]:
         when=when,
         decided_by=[
             decision(
-                "transaction.version",
+                TRANSACTION_VERSION,
                 client,
                 "2 (brokers and Java clients of 4.0 or later)",
                 "an upgrade; librdkafka has no protocol 2",

@@ -24,9 +24,12 @@ from ackproof.scenario.librdkafka import EARLIEST
 from ackproof_model import consumer_groups
 from ackproof_model.configuration import Configuration, Profile
 from ackproof_model.consumer_groups import CommitMode, OffsetBudgets, OffsetModel
+from ackproof_model.kafka_settings import (
+    AUTO_OFFSET_RESET,
+    ENABLE_AUTO_COMMIT,
+    ENABLE_AUTO_OFFSET_STORE,
+)
 
-_AUTO = "enable.auto.commit"
-_RESET = "auto.offset.reset"
 _USUAL_REPLICAS = 3
 _EXPIRY = "offsets.retention.minutes"
 _A_WEEK = 7 * 24 * 60
@@ -48,9 +51,9 @@ def risks(setup: Setup) -> Iterator[Risk]:
 
 
 def _of_commits(setup: Setup, consumer: Client) -> Iterator[Risk]:
-    auto = of_consumer(setup, consumer, _AUTO)
+    auto = of_consumer(setup, consumer, ENABLE_AUTO_COMMIT)
     on = auto.value.lower() == "true"
-    stored = of_consumer(setup, consumer, "enable.auto.offset.store").value.lower()
+    stored = of_consumer(setup, consumer, ENABLE_AUTO_OFFSET_STORE).value.lower()
     mode: CommitMode = "after"
     when: Mapping[str, str] = {} if commits_itself(consumer) else _AFTER
     if on and consumer.library == "java":
@@ -140,11 +143,11 @@ def _commit_remedies(consumer: Client, effect: Effect, auto: Given) -> Iterator[
         return
     repeats = "records are processed again after a failure"
     code = "" if commits_itself(consumer) else "the application commits after processing; "
-    yield decision(_AUTO, auto, "false", f"{code}{repeats}", of=consumer)
+    yield decision(ENABLE_AUTO_COMMIT, auto, "false", f"{code}{repeats}", of=consumer)
     if consumer.library == "librdkafka":
-        given = consumer.settings.get("enable.auto.offset.store")
+        given = consumer.settings.get(ENABLE_AUTO_OFFSET_STORE)
         yield decision(
-            "enable.auto.offset.store",
+            ENABLE_AUTO_OFFSET_STORE,
             given or Given("true", consumer.default),
             "false",
             f"the application stores offsets after processing; {repeats}",
@@ -153,7 +156,7 @@ def _commit_remedies(consumer: Client, effect: Effect, auto: Given) -> Iterator[
 
 
 def _of_added_partitions(setup: Setup, consumer: Client) -> Iterator[Risk]:
-    reset = of_consumer(setup, consumer, _RESET)
+    reset = of_consumer(setup, consumer, AUTO_OFFSET_RESET)
     if reset.value in EARLIEST or reset.value.startswith(("none", "error", "by_duration")):
         return
     yield worded(
@@ -164,7 +167,7 @@ def _of_added_partitions(setup: Setup, consumer: Client) -> Iterator[Risk]:
         reset=reset.value,
         decided_by=[
             decision(
-                _RESET,
+                AUTO_OFFSET_RESET,
                 reset,
                 "earliest",
                 "a group without offsets begins at the first record, and repeats what is retained",
@@ -179,7 +182,7 @@ def _of_expired_offsets(setup: Setup, consumer: Client) -> Iterator[Risk]:
     given = setup.own.broker.get(_EXPIRY)
     if given is None or not given.value.isdecimal() or int(given.value) >= _A_WEEK:
         return
-    reset = of_consumer(setup, consumer, _RESET)
+    reset = of_consumer(setup, consumer, AUTO_OFFSET_RESET)
     effect, then = _without_offset(reset.value)
     yield worded(
         setup,
@@ -238,9 +241,12 @@ def _of_offsets_partition(
         )
     ]
     resets: dict[tuple[Effect, str], dict[str, str]] = {
-        _without_offset(of_consumer(setup, one, _RESET).value): {} for one in setup.consumers
+        _without_offset(of_consumer(setup, one, AUTO_OFFSET_RESET).value): {}
+        for one in setup.consumers
     }
-    resets = resets or {_without_offset(one): {_RESET: one} for one in ("earliest", "latest")}
+    resets = resets or {
+        _without_offset(one): {AUTO_OFFSET_RESET: one} for one in ("earliest", "latest")
+    }
     for (effect, then), when in resets.items():
         for failures in sets:
             yield worded(

@@ -15,20 +15,31 @@ from ackproof.own_config.configuration import (
 )
 from ackproof.scenario.kafka_clients import ALIASES, CONSUMER_DEFAULTS
 from ackproof_model.configuration import Profile
-from ackproof_model.kafka_settings import ENABLE_AUTO_COMMIT
+from ackproof_model.kafka_settings import (
+    CLEANUP_POLICY,
+    DEFAULT_REPLICATION_FACTOR,
+    ENABLE_AUTO_COMMIT,
+    MESSAGE_TIMESTAMP_TYPE,
+    MIN_INSYNC_REPLICAS,
+    OFFSETS_TOPIC_REPLICATION_FACTOR,
+    RETENTION_BYTES,
+    RETENTION_MS,
+    TRANSACTION_STATE_LOG_MIN_ISR,
+    TRANSACTION_STATE_LOG_REPLICATION_FACTOR,
+)
 from ackproof_model.removal import DAY_S, SYNONYMS
 
 #: Defaults of brokers and topics that no version of the model changes.
 _BROKER_DEFAULTS: Mapping[str, str] = {
-    "min.insync.replicas": "1",
-    "default.replication.factor": "1",
-    "offsets.topic.replication.factor": "3",
-    "transaction.state.log.replication.factor": "3",
-    "transaction.state.log.min.isr": "2",
-    "cleanup.policy": "delete",
-    "retention.ms": str(7 * DAY_S * 1000),
-    "retention.bytes": "-1",
-    "message.timestamp.type": "CreateTime",
+    MIN_INSYNC_REPLICAS: "1",
+    DEFAULT_REPLICATION_FACTOR: "1",
+    OFFSETS_TOPIC_REPLICATION_FACTOR: "3",
+    TRANSACTION_STATE_LOG_REPLICATION_FACTOR: "3",
+    TRANSACTION_STATE_LOG_MIN_ISR: "2",
+    CLEANUP_POLICY: "delete",
+    RETENTION_MS: str(7 * DAY_S * 1000),
+    RETENTION_BYTES: "-1",
+    MESSAGE_TIMESTAMP_TYPE: "CreateTime",
 }
 #: Frameworks that commit offsets themselves: they set enable.auto.commit to false unless the
 #: application sets it (Spring Kafka from 2.3 on, SmallRye Reactive Messaging, Kafka Streams).
@@ -50,7 +61,7 @@ def of_broker(setup: Setup, key: str) -> Given:
     return Given(default, kafka_default(version))
 
 
-OFFSETS = "offsets.topic.replication.factor"
+OFFSETS = OFFSETS_TOPIC_REPLICATION_FACTOR
 
 
 def offsets_replicas(setup: Setup) -> list[tuple[Given, dict[str, str]]]:
@@ -65,9 +76,9 @@ def offsets_replicas(setup: Setup) -> list[tuple[Given, dict[str, str]]]:
 
 #: Settings by which brokers create their own topics: afterwards the topic's own setting counts.
 _OF_TOPICS: Mapping[str, tuple[str, str]] = {
-    "offsets.topic.replication.factor": ("__consumer_offsets", REPLICAS),
-    "transaction.state.log.replication.factor": ("__transaction_state", REPLICAS),
-    "transaction.state.log.min.isr": ("__transaction_state", "min.insync.replicas"),
+    OFFSETS_TOPIC_REPLICATION_FACTOR: ("__consumer_offsets", REPLICAS),
+    TRANSACTION_STATE_LOG_REPLICATION_FACTOR: ("__transaction_state", REPLICAS),
+    TRANSACTION_STATE_LOG_MIN_ISR: ("__transaction_state", MIN_INSYNC_REPLICAS),
 }
 
 

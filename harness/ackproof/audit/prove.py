@@ -24,6 +24,11 @@ from ackproof.progress import Reporter
 from ackproof.scenario import shipped
 from ackproof.scenario.loader import load
 from ackproof_model.adversary import Budgets
+from ackproof_model.kafka_settings import (
+    ENABLE_IDEMPOTENCE,
+    MIN_INSYNC_REPLICAS,
+    UNCLEAN_LEADER_ELECTION_ENABLE,
+)
 
 #: The adversary's perturbation for each failure that a schedule can make.
 _KINDS = {
@@ -159,15 +164,15 @@ def _stated(setup: Setup) -> OwnConfig:
         replication_factor=given(partition.replication_factor),
         settings={
             **setup.topic.settings,
-            "min.insync.replicas": given(partition.min_insync_replicas),
-            "unclean.leader.election.enable": given(partition.unclean_election),
+            MIN_INSYNC_REPLICAS: given(partition.min_insync_replicas),
+            UNCLEAN_LEADER_ELECTION_ENABLE: given(partition.unclean_election),
         },
     )
     producer = setup.producer or Client(name="producer", library="java")
     settings = {
         **producer.settings,
         "acks": given(partition.acks),
-        "enable.idempotence": given(partition.idempotence),
+        ENABLE_IDEMPOTENCE: given(partition.idempotence),
     }
     return replace(
         setup.own,

@@ -23,9 +23,12 @@ from ackproof_model.kafka_settings import (
     ENABLE_IDEMPOTENCE,
     LINGER_MS,
     MAX_IN_FLIGHT_REQUESTS_PER_CONNECTION,
+    PROCESS_ROLES,
+    REPLICATION_FACTOR,
     REQUEST_TIMEOUT_MS,
     RETRIES,
     TRANSACTIONAL_ID,
+    ZOOKEEPER_CONNECT,
 )
 
 
@@ -52,12 +55,12 @@ def _of_nodes(setup: Setup) -> Iterator[_Refusal]:
     if own.mode.value == "zookeeper" and release >= ZOOKEEPER_UNTIL:
         yield (
             f"Kafka {version} has no ZooKeeper mode: its brokers need process.roles (KIP-833)",
-            decision("process.roles", own.mode, "broker, with a quorum of controllers"),
+            decision(PROCESS_ROLES, own.mode, "broker, with a quorum of controllers"),
         )
     elif own.mode.value == "kraft" and release < KRAFT_PREVIEW:
         yield (
             f"Kafka {version} has no KRaft mode: its brokers need zookeeper.connect (KIP-500)",
-            decision("zookeeper.connect", own.mode, "the ZooKeeper nodes, or Kafka 3.3 or later"),
+            decision(ZOOKEEPER_CONNECT, own.mode, "the ZooKeeper nodes, or Kafka 3.3 or later"),
         )
 
 
@@ -69,7 +72,7 @@ def _of_topic(setup: Setup) -> Iterator[_Refusal]:
         yield (
             f"a topic cannot have {replicas.value} replicas on {brokers.value} brokers "
             "(INVALID_REPLICATION_FACTOR)",
-            decision("replication.factor", replicas, brokers.value, "fewer copies of each record"),
+            decision(REPLICATION_FACTOR, replicas, brokers.value, "fewer copies of each record"),
         )
 
 

@@ -9,19 +9,25 @@ from ackproof.audit.answer import Effect, Risk
 from ackproof.audit.effective import of_topic
 from ackproof.audit.risk import decision, risk
 from ackproof.audit.setups import Setup
+from ackproof_model.kafka_settings import (
+    CLEANUP_POLICY,
+    MESSAGE_TIMESTAMP_TYPE,
+    RETENTION_BYTES,
+    RETENTION_MS,
+)
 from ackproof_model.removal import Records, Removal, appended, inherited, removals
 
-_KEYS = ("cleanup.policy", "retention.ms", "retention.bytes", "message.timestamp.type")
+_KEYS = (CLEANUP_POLICY, RETENTION_MS, RETENTION_BYTES, MESSAGE_TIMESTAMP_TYPE)
 _AT_RISK = {
-    "cleanup.policy": "all but the newest record of each key",
-    "retention.ms": "records that are older, and with CreateTime those whose producers date them "
+    CLEANUP_POLICY: "all but the newest record of each key",
+    RETENTION_MS: "records that are older, and with CreateTime those whose producers date them "
     "back, as soon as they are written",
-    "retention.bytes": "the oldest records of each partition",
+    RETENTION_BYTES: "the oldest records of each partition",
 }
 #: The value with which a setting removes nothing, and its price.
 _KEPT_BY = {
-    "cleanup.policy": ("delete", "older records of a key are kept, too"),
-    **dict.fromkeys(("retention.ms", "retention.bytes"), ("-1", "the topic grows without limit")),
+    CLEANUP_POLICY: ("delete", "older records of a key are kept, too"),
+    **dict.fromkeys((RETENTION_MS, RETENTION_BYTES), ("-1", "the topic grows without limit")),
 }
 
 
@@ -32,7 +38,7 @@ def risks(setup: Setup) -> Iterator[Risk]:
         **{key: given.value for key, given in setup.topic.settings.items()},
     }
     if not setup.defaults_hold:  # files that were not given may have retention
-        settings = {"retention.ms": -1, **settings}
+        settings = {RETENTION_MS: -1, **settings}
     for key in _KEYS:
         settings.setdefault(key, of_topic(setup, key).value)
     forever = Records(lasts_s=math.inf, misdated_s=math.inf, misdated_by="producers set them")
@@ -51,7 +57,7 @@ def risks(setup: Setup) -> Iterator[Risk]:
 
 
 def _text(removal: Removal, *, by_producers: bool) -> str:
-    if removal.key != "retention.ms":
+    if removal.key != RETENTION_MS:
         return removal.reason.replace("may remove", "removes")
     whose = "the timestamps that producers set" if by_producers else "the brokers' timestamps"
     days = int(removal.value) / 86_400_000

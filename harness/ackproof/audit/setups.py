@@ -36,23 +36,32 @@ from ackproof.own_config.configuration import (
 )
 from ackproof.scenario.kafka_keys import ignored
 from ackproof_model.configuration import OLDEST, Configuration, Profile
+from ackproof_model.kafka_settings import (
+    DEFAULT_REPLICATION_FACTOR,
+    ELIGIBLE_LEADER_REPLICAS_VERSION,
+    FLUSH_MESSAGES,
+    LOG_FLUSH_INTERVAL_MESSAGES,
+    MIN_INSYNC_REPLICAS,
+    PROCESS_ROLES,
+    REPLICA_LAG_TIME_MAX_MS,
+    REPLICATION_FACTOR,
+    SESSION_TIMEOUTS,
+    UNCLEAN_LEADER_ELECTION_ENABLE,
+)
 
-REPLICAS = "replication.factor"
-MINIMUM = "min.insync.replicas"
-UNCLEAN = "unclean.leader.election.enable"
+REPLICAS = REPLICATION_FACTOR
+MINIMUM = MIN_INSYNC_REPLICAS
+UNCLEAN = UNCLEAN_LEADER_ELECTION_ENABLE
 KAFKA = "kafka.version"
 MODE = "kafka.mode"
-ELR = "eligible.leader.replicas.version"
+ELR = ELIGIBLE_LEADER_REPLICAS_VERSION
 RACKS = "racks"
 
 #: The topic that stands for those that no file names.
 ANY_TOPIC = Topic(name="")
 
-_DEFAULT_REPLICAS = "default.replication.factor"
 #: A topic's name of a setting, and the brokers'.
-_FLUSHES = ("flush.messages", "log.flush.interval.messages")
-_LAG_TIME = "replica.lag.time.max.ms"
-_SESSIONS = {True: "zookeeper.session.timeout.ms", False: "broker.session.timeout.ms"}
+_FLUSHES = (FLUSH_MESSAGES, LOG_FLUSH_INTERVAL_MESSAGES)
 #: Values of a replication factor, and of min.insync.replicas, that nobody states.
 _USUAL_REPLICAS, _USUAL_MINIMA = (1, 2, 3), (1, 2)
 
@@ -227,8 +236,8 @@ def _configuration(
 ) -> Configuration:
     brokers = whole(own.brokers, 0)
     level = own.broker.get(ELR)
-    session = own.broker.get(_SESSIONS[zookeeper])
-    lag, session_s = _seconds(own.broker.get(_LAG_TIME)), _seconds(session)
+    session = own.broker.get(SESSION_TIMEOUTS[zookeeper])
+    lag, session_s = _seconds(own.broker.get(REPLICA_LAG_TIME_MAX_MS)), _seconds(session)
     return Configuration(
         kafka_version=kafka,
         acks=writes.acks,
@@ -299,7 +308,7 @@ def _replicas(own: OwnConfig, topic: Topic) -> Iterator[_Assumed]:
     """Yield the replication factors; that of the brokers counts for topics that they create."""
     given = topic.replication_factor
     if given is None and not topic.name:
-        given = own.broker.get(_DEFAULT_REPLICAS)
+        given = own.broker.get(DEFAULT_REPLICATION_FACTOR)
     if given and (number := whole(given, 0)):
         yield number, given, {}
         return
@@ -368,7 +377,7 @@ def _unclean(own: OwnConfig, topic: Topic, kafka: str, *, zookeeper: bool) -> It
 
 def _brokers_only(own: OwnConfig) -> bool:
     """Whether the described nodes are brokers without the role of a controller."""
-    roles = own.broker.get("process.roles")
+    roles = own.broker.get(PROCESS_ROLES)
     return roles is not None and "controller" not in roles.value
 
 

@@ -22,6 +22,7 @@ from ackproof.audit.answer import (
 )
 from ackproof.audit.merging import Assumed
 from ackproof.audit.words import covers, kinds, milder
+from ackproof_model.kafka_settings import REPLICATION_FACTOR
 
 _SAFE, _UNDECIDED, _NO = Cell(word=Word.SAFE), Cell(word=Word.NOT_DECIDED), Cell(word=Word.NO)
 _UNKNOWN = Cell(word=Word.UNKNOWN)
@@ -56,7 +57,7 @@ _MOST_ROWS, _ENOUGH_ROWS, _ENOUGH_LOST = 10, 5, 2
 #: The rank of losses of old versions only.
 _OLD = 3
 #: Unstated settings of which each value has a column, the first that decides; not more values.
-_SPLIT_BY, _MOST_VALUES = ("acks", "replication.factor", "producer.version"), 3
+_SPLIT_BY, _MOST_VALUES = ("acks", REPLICATION_FACTOR, "producer.version"), 3
 _VERSION = "kafka.version"
 
 
@@ -75,7 +76,7 @@ def table(
     parts, lost = _without_repetition(parts, _losses(answer, parts))
     rows, more = _loss_rows(answer, parts, lost)
     rows += [*_other_rows(answer, parts), *_stop_rows(parts)]
-    given = answer.settings.get("replication.factor")
+    given = answer.settings.get(REPLICATION_FACTOR)
     return Table(
         columns=tuple(part.head for part in parts),
         rows=tuple(rows),

@@ -13,6 +13,7 @@ from ackproof.clients.specs import ConsumerSpec, ProducerSpec
 from ackproof.errors import WorkloadError
 from ackproof.safe_files import replacing
 from ackproof.waiting import last_result
+from ackproof_model.kafka_settings import ENABLE_AUTO_COMMIT, TRANSACTIONAL_ID
 
 T = TypeVar("T")
 
@@ -68,7 +69,7 @@ def connect_producer(
                 "client.id": f"ackproof-producer-{spec.number}",
                 **statistics,
                 **spec.settings,
-                **({"transactional.id": transactions.transactional_id} if transactions else {}),
+                **({TRANSACTIONAL_ID: transactions.transactional_id} if transactions else {}),
                 **secrets,
                 "error_cb": on_error,
                 "stats_cb": on_statistics,
@@ -119,7 +120,7 @@ def connect_consumer(
                 "group.id": spec.group,
                 **statistics,
                 **spec.settings,
-                "enable.auto.commit": auto_commit,
+                ENABLE_AUTO_COMMIT: auto_commit,
                 "enable.partition.eof": True,
                 **secrets,
                 "error_cb": on_error,

@@ -27,6 +27,14 @@ from ackproof.clients.transactional import retry_transaction_request
 from ackproof.errors import WorkloadError
 from ackproof.ledger.arrow_stream import TableStream, stream_path
 from ackproof.scenario.types import FORWARDING_TIMEOUT_MS, Commit
+from ackproof_model.kafka_settings import (
+    DELIVERY_TIMEOUT_MS,
+    ENABLE_AUTO_COMMIT,
+    ENABLE_IDEMPOTENCE,
+    ISOLATION_LEVEL,
+    TRANSACTION_TIMEOUT_MS,
+    TRANSACTIONAL_ID,
+)
 from ackproof_spark.record import decode, run_token
 from ackproof_spark.tables import EFFECTS
 
@@ -38,8 +46,8 @@ KEY = struct.Struct(">iqq")
 
 SETTINGS = {
     "acks": "all",
-    "enable.idempotence": True,
-    "delivery.timeout.ms": FORWARDING_TIMEOUT_MS,
+    ENABLE_IDEMPOTENCE: True,
+    DELIVERY_TIMEOUT_MS: FORWARDING_TIMEOUT_MS,
 }
 
 
@@ -56,8 +64,8 @@ class Forwarder:
         own: dict[str, Any] = {}
         if self._in_transactions:
             own = {
-                "transactional.id": spec.transactional_id,
-                "transaction.timeout.ms": FORWARDING_TIMEOUT_MS,
+                TRANSACTIONAL_ID: spec.transactional_id,
+                TRANSACTION_TIMEOUT_MS: FORWARDING_TIMEOUT_MS,
             }
         self._producer = Producer(
             {
@@ -196,8 +204,8 @@ def _records(
         {
             **settings,
             "group.id": "ackproof",
-            "enable.auto.commit": False,
-            "isolation.level": "read_committed",
+            ENABLE_AUTO_COMMIT: False,
+            ISOLATION_LEVEL: "read_committed",
         }
     )
     try:

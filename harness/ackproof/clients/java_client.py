@@ -30,6 +30,12 @@ from ackproof.ledger.arrow_stream import table_stream_schema
 from ackproof.ledger.outcome import RULES, Meaning, earliest_resend_s
 from ackproof.machine import Say, cache_dir, exclusive, silent
 from ackproof.scenario.types import FORWARDING_TIMEOUT_MS
+from ackproof_model.kafka_settings import (
+    DELIVERY_TIMEOUT_MS,
+    LINGER_MS,
+    REQUEST_TIMEOUT_MS,
+    TRANSACTION_TIMEOUT_MS,
+)
 from ackproof_spark.ledger_stream import growths_path
 from ackproof_spark.record import run_token
 from ackproof_spark.tables import (
@@ -107,7 +113,7 @@ def _producer_properties(spec: ProducerSpec) -> dict[str, Any]:
 
 
 def _consumer_properties(spec: ConsumerSpec) -> dict[str, Any]:
-    own = {"transaction.timeout.ms": FORWARDING_TIMEOUT_MS} if spec.transactional_id else {}
+    own = {TRANSACTION_TIMEOUT_MS: FORWARDING_TIMEOUT_MS} if spec.transactional_id else {}
     return {
         "forwarder_settings": _java_settings({**forwarding.SETTINGS, **own}),
         "reads_schema": _message(table_stream_schema(READS, spec.reads_columns)),
@@ -120,7 +126,7 @@ def _consumer_properties(spec: ConsumerSpec) -> dict[str, Any]:
 def _java_settings(settings: dict[str, Any]) -> dict[str, str]:
     """Return settings as texts; the Java client's requests must time out before a delivery."""
     texts = {key: str(value).lower() for key, value in settings.items()}
-    return {**texts, "linger.ms": "0", "request.timeout.ms": texts["delivery.timeout.ms"]}
+    return {**texts, LINGER_MS: "0", REQUEST_TIMEOUT_MS: texts[DELIVERY_TIMEOUT_MS]}
 
 
 @cache

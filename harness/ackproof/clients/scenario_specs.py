@@ -18,6 +18,7 @@ from ackproof.clients.specs import (
 )
 from ackproof.ledger import arrow_stream, conversion, producer_ledger
 from ackproof.scenario.model import Scenario
+from ackproof_model.kafka_settings import AUTO_OFFSET_RESET
 from ackproof_spark.record import HEADER_SIZE
 from ackproof_spark.tables import PROBE_PRODUCERS
 
@@ -117,7 +118,7 @@ class ClientSpecs:
                     java=group.client.java,
                     librdkafka=group.client.librdkafka,
                     settings={
-                        "auto.offset.reset": "earliest",
+                        AUTO_OFFSET_RESET: "earliest",
                         **group.settings.as_client_settings(),
                     },
                     poll=group.poll,

@@ -14,7 +14,16 @@ from ackproof.scenario.kafka_clients import (
     LIBRDKAFKA_PRODUCER,
 )
 from ackproof.scenario.types import Commit, Setting
-from ackproof_model.kafka_settings import DELIVERY_TIMEOUT_MS, ISOLATION_LEVEL
+from ackproof_model.kafka_settings import (
+    AUTO_OFFSET_RESET,
+    DELIVERY_TIMEOUT_MS,
+    ENABLE_AUTO_COMMIT,
+    ENABLE_IDEMPOTENCE,
+    ISOLATION_LEVEL,
+    LINGER_MS,
+    MAX_IN_FLIGHT_REQUESTS_PER_CONNECTION,
+    REQUEST_TIMEOUT_MS,
+)
 
 #: The errors that a fenced producer gets: another one has initialized its transactional.id.
 FENCED = ("_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH")
@@ -244,11 +253,11 @@ _AT_ONCE: dict[str, Setting] = {
 WRITER_SETTINGS: dict[str, Setting] = {
     **_AT_ONCE,
     "acks": "all",
-    "enable.idempotence": False,
+    ENABLE_IDEMPOTENCE: False,
     "message.send.max.retries": 0,
-    "max.in.flight.requests.per.connection": 1,
-    "linger.ms": 0,
-    "request.timeout.ms": int(WRITE_TIMEOUT_S * 1000),
+    MAX_IN_FLIGHT_REQUESTS_PER_CONNECTION: 1,
+    LINGER_MS: 0,
+    REQUEST_TIMEOUT_MS: int(WRITE_TIMEOUT_S * 1000),
     "message.timeout.ms": int(WRITE_TIMEOUT_S * 1000),
 }
 
@@ -256,10 +265,10 @@ READER_SETTINGS: dict[str, Setting] = {
     **_AT_ONCE,
     # librdkafka requires a group id. The probe does not join the group or commit.
     "group.id": "ackproof-probe",
-    "enable.auto.commit": False,
+    ENABLE_AUTO_COMMIT: False,
     "enable.partition.eof": True,
-    "isolation.level": "read_uncommitted",
-    "auto.offset.reset": "latest",
+    ISOLATION_LEVEL: "read_uncommitted",
+    AUTO_OFFSET_RESET: "latest",
     "fetch.wait.max.ms": 50,
     "fetch.error.backoff.ms": 50,
     # Fetch one batch, and no more until the next attempt.

@@ -22,6 +22,7 @@ from ackproof.safe_files import replacing
 from ackproof.scenario.client import refresh_setting
 from ackproof.scenario.model import Scenario
 from ackproof.waiting import last_result, wait_for
+from ackproof_model.kafka_settings import ENABLE_IDEMPOTENCE
 from ackproof_spark.tables import CONSUMER_EVENTS
 
 _PROTOCOL = "transaction.protocol"
@@ -53,7 +54,7 @@ def _java_differences(
     sends = scenario.sends[spec.topic]
     expected: dict[str, object] = {
         "acks": sends.settings.acks,
-        "enable.idempotence": sends.settings.idempotence,
+        ENABLE_IDEMPOTENCE: sends.settings.idempotence,
         "retries": sends.settings.retries,
     }
     if _PROTOCOL in in_force and scenario.cluster_kind.is_described:

@@ -16,6 +16,13 @@ from ackproof.scenario.topics import TopicSpec
 from ackproof.scenario.types import setting_text
 from ackproof.waiting import wait_for
 from ackproof_faults.interfaces.cluster import Placement, TopicPartition
+from ackproof_model.kafka_settings import (
+    CLEANUP_POLICY,
+    DELIVERY_TIMEOUT_MS,
+    LINGER_MS,
+    RETENTION_BYTES,
+    RETENTION_MS,
+)
 from ackproof_spark.record import END_MARKER
 
 #: How long to wait for the leader of a partition whose earliest offset is requested.
@@ -27,7 +34,7 @@ _MARKER_KEY = "end-marker"
 RECOVERY_S = 90.0
 
 #: Settings of a topic whose records are never removed.
-KEEP_EVERYTHING = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+KEEP_EVERYTHING = {CLEANUP_POLICY: "delete", RETENTION_MS: "-1", RETENTION_BYTES: "-1"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,7 +225,7 @@ class Admin:
                 problems.append(f"{message.topic()}-{message.partition()}: {error.str()}")
 
         producer = Producer(
-            {**self._settings(), "acks": "all", "linger.ms": 0, "delivery.timeout.ms": 30_000}
+            {**self._settings(), "acks": "all", LINGER_MS: 0, DELIVERY_TIMEOUT_MS: 30_000}
         )
         for topic, partition in partitions:
             # A compacted topic refuses records without a key.

@@ -36,6 +36,7 @@ from ackproof.machine import cache_dir, exclusive, silent
 from ackproof.safe_files import replacing
 from ackproof.scenario import topics as internal_topics
 from ackproof.scenario.types import setting_text
+from ackproof_model.kafka_settings import BROKER_RACK
 
 CONFIG = f"{CONFIG_DIR}/server.properties"
 FORMAT_DIR = f"{CONFIG_DIR}/format"
@@ -200,7 +201,7 @@ def server_properties(spec: NodeSpec, topology: Topology, security: Security | N
     if security is not None and spec.role == "broker":
         properties |= security.broker_settings(topology.client_listeners, folder=CONFIG_DIR)
     if spec.rack is not None:
-        properties["broker.rack"] = spec.rack
+        properties[BROKER_RACK] = spec.rack
     return _text(properties)
 
 

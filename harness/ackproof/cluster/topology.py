@@ -27,6 +27,7 @@ from typing import ClassVar, Literal
 from ackproof.containers.images import DATA_DIR
 from ackproof.kafka_versions import DEFAULT_KAFKA, uses_zookeeper
 from ackproof.scenario.cluster import BrokerSpec, ClusterSpec
+from ackproof_model.kafka_settings import PROCESS_ROLES, ZOOKEEPER_CONNECT
 
 LISTENER_PORTS = {"INTERNAL": 9092, "CONTROLLER": 9093, "EXTERNAL": 9094}
 _FIRST_FURTHER_PORT = 9095
@@ -136,7 +137,7 @@ class KRaft(MetadataMode):
             quorum = {"controller.quorum.voters": ",".join(voters)}
         return {
             "node.id": node.node_id,
-            "process.roles": "broker,controller" if node.is_combined else node.role,
+            PROCESS_ROLES: "broker,controller" if node.is_combined else node.role,
             **quorum,
             "controller.listener.names": "CONTROLLER",
         }
@@ -160,7 +161,7 @@ class ZooKeeper(MetadataMode):
 
     def settings(self, node: NodeSpec, topology: Topology) -> Mapping[str, object]:
         servers = (f"{server.name}:{ZOOKEEPER_PORT}" for server in topology.controllers)
-        return {"broker.id": node.node_id, "zookeeper.connect": ",".join(servers)}
+        return {"broker.id": node.node_id, ZOOKEEPER_CONNECT: ",".join(servers)}
 
     def upgrade_settings(self, version: str) -> Mapping[str, object]:
         numbers = version.split(".")

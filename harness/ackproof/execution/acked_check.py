@@ -24,6 +24,7 @@ from ackproof.scenario.loader import Configured, dump
 from ackproof.scenario.model import Scenario
 from ackproof.spark_session import preflight
 from ackproof_faults.interfaces.cluster import TopicPartition
+from ackproof_model.kafka_settings import ENABLE_IDEMPOTENCE
 from ackproof_spark.reading.final_log import PartitionEnd
 from ackproof_spark.record import ID_HEADER
 
@@ -153,7 +154,7 @@ def _scenario(
                 "topic": next(iter(topics)),
                 "application": application,
                 # The model is not asked; the settings of the application are unknown.
-                "settings": {"acks": check.acks or "all", "enable.idempotence": False},
+                "settings": {"acks": check.acks or "all", ENABLE_IDEMPOTENCE: False},
             },
         }
     )

@@ -29,6 +29,7 @@ from ackproof.ledger.acked_log import AckedLogWriter, AckedSend, LogProblems
 from ackproof.ledger.acked_log import read as read_log
 from ackproof.ledger.outcome import classify
 from ackproof_faults.interfaces.cluster import TopicPartition
+from ackproof_model.kafka_settings import AUTO_OFFSET_RESET, ENABLE_AUTO_COMMIT
 from ackproof_spark.tables import Outcome
 
 if TYPE_CHECKING:
@@ -194,9 +195,9 @@ def _read(
             "bootstrap.servers": cluster.bootstrap_servers,
             **cluster.client_settings,
             "group.id": "ackproof-verify",
-            "enable.auto.commit": False,
+            ENABLE_AUTO_COMMIT: False,
             "enable.partition.eof": True,
-            "auto.offset.reset": "error",
+            AUTO_OFFSET_RESET: "error",
             "log_level": 0,
         }
     )

@@ -19,20 +19,32 @@ from ackproof.own_config.configuration import (
 )
 from ackproof.own_config.names import misspelt
 from ackproof.own_config.parts import Node, Part, Rank
+from ackproof_model.kafka_settings import (
+    BROKER_RACK,
+    DEFAULT_REPLICATION_FACTOR,
+    MIN_INSYNC_REPLICAS,
+    OFFSETS_TOPIC_REPLICATION_FACTOR,
+    PROCESS_ROLES,
+    REPLICATION_FACTOR,
+    TRANSACTION_STATE_LOG_MIN_ISR,
+    TRANSACTION_STATE_LOG_REPLICATION_FACTOR,
+    UNCLEAN_LEADER_ELECTION_ENABLE,
+    ZOOKEEPER_CONNECT,
+)
 
 _BOTH = frozenset({"broker", "controller"})
 #: Settings that list the controllers; since 3.9 brokers may have the second instead (KIP-853).
 _VOTERS = ("controller.quorum.voters", "controller.quorum.bootstrap.servers")
 #: Settings that each node has of its own.
-_OWN = ("node.id", "broker.id", "broker.rack", "process.roles", "client.id")
+_OWN = ("node.id", "broker.id", BROKER_RACK, PROCESS_ROLES, "client.id")
 #: Of values that differ between brokers: whether more is lost with a smaller one.
 _SMALLER_LOSES = {
-    "min.insync.replicas": True,
-    "default.replication.factor": True,
-    "offsets.topic.replication.factor": True,
-    "transaction.state.log.replication.factor": True,
-    "transaction.state.log.min.isr": True,
-    "unclean.leader.election.enable": False,
+    MIN_INSYNC_REPLICAS: True,
+    DEFAULT_REPLICATION_FACTOR: True,
+    OFFSETS_TOPIC_REPLICATION_FACTOR: True,
+    TRANSACTION_STATE_LOG_REPLICATION_FACTOR: True,
+    TRANSACTION_STATE_LOG_MIN_ISR: True,
+    UNCLEAN_LEADER_ELECTION_ENABLE: False,
 }
 
 
@@ -154,7 +166,7 @@ def _matters(key: str) -> bool:
 
 
 def _worse(key: str, values: Sequence[Given]) -> Given:
-    if key == "unclean.leader.election.enable":
+    if key == UNCLEAN_LEADER_ELECTION_ENABLE:
         return next((given for given in values if given.value == "true"), values[0])
     numbers = [given for given in values if given.value.isdecimal()]
     if _SMALLER_LOSES.get(key) and numbers:
@@ -168,7 +180,7 @@ def _all(values: Iterable[Given]) -> str:
 
 def _controllers_only(node: Node, brokers: Sequence[Node], notes: list[str]) -> None:
     """Report the settings of a controller that count for brokers' topics."""
-    for key in ("min.insync.replicas", "unclean.leader.election.enable") if brokers else ():
+    for key in (MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION_ENABLE) if brokers else ():
         given = node.settings.get(key)
         theirs = next((broker.settings[key] for broker in brokers if key in broker.settings), None)
         if given and (theirs is None or theirs.value != given.value):
@@ -177,9 +189,9 @@ def _controllers_only(node: Node, brokers: Sequence[Node], notes: list[str]) -> 
                 f"{f'{theirs.value} ({theirs.source})' if theirs else 'their own'}; the controller "
                 "elects leaders by its value"
             )
-    if not brokers and "process.roles" in node.settings:
+    if not brokers and PROCESS_ROLES in node.settings:
         notes.append(
-            f"{node.settings['process.roles'].source}: a controller's file: of brokers, topics and "
+            f"{node.settings[PROCESS_ROLES].source}: a controller's file: of brokers, topics and "
             "clients it says nothing; of its settings only min.insync.replicas counts, with "
             "eligible leader replicas"
         )
@@ -230,7 +242,7 @@ def _mode(
     """Return where the cluster keeps its metadata, as far as a file shows it."""
     if mode := next((part.mode for _, part in parts if part.mode), None):
         return mode
-    for key, mode_name in (("process.roles", "kraft"), ("zookeeper.connect", "zookeeper")):
+    for key, mode_name in ((PROCESS_ROLES, "kraft"), (ZOOKEEPER_CONNECT, "zookeeper")):
         for node in nodes:
             if key in node.settings:
                 return Given(mode_name, node.settings[key].source)
@@ -246,9 +258,9 @@ def _mode(
 
 def _racks(nodes: Iterable[Node]) -> dict[str, Given]:
     return {
-        node.ids[0].value if node.ids else node.name: node.settings["broker.rack"]
+        node.ids[0].value if node.ids else node.name: node.settings[BROKER_RACK]
         for node in nodes
-        if "broker.rack" in node.settings and node.rank is Rank.STATIC
+        if BROKER_RACK in node.settings and node.rank is Rank.STATIC
     }
 
 
@@ -312,8 +324,8 @@ def _voters(nodes: Sequence[Node], at_least: int = 0) -> Given | None:
         if lists and (_VOTERS[0] in node.settings or "," in lists[0].value):
             longest = max(lists, key=lambda given: given.value.count(","))
             return Given(str(longest.value.count(",") + 1), longest.source)
-    if at_least and nodes and "process.roles" in nodes[0].settings:
-        return Given(str(at_least), nodes[0].settings["process.roles"].source)
+    if at_least and nodes and PROCESS_ROLES in nodes[0].settings:
+        return Given(str(at_least), nodes[0].settings[PROCESS_ROLES].source)
     return None
 
 
@@ -343,7 +355,7 @@ def _topics(topics: Sequence[Topic], notes: list[str]) -> tuple[Topic, ...]:
 
 
 def _described(topic: Topic) -> dict[str, Given]:
-    counts = {"partitions": topic.partitions, "replication.factor": topic.replication_factor}
+    counts = {"partitions": topic.partitions, REPLICATION_FACTOR: topic.replication_factor}
     return {**{key: given for key, given in counts.items() if given}, **topic.settings}
 
 

@@ -45,6 +45,15 @@ from ackproof.scenario.shipped import without_schema
 from ackproof.scenario.types import YamlPath
 from ackproof.scope import beyond
 from ackproof_model.configuration import Profile
+from ackproof_model.kafka_settings import (
+    CLEANUP_POLICY,
+    DEFAULT_REPLICATION_FACTOR,
+    MIN_INSYNC_REPLICAS,
+    PROCESS_ROLES,
+    REPLICATION_FACTOR,
+    RETENTION_BYTES,
+    RETENTION_MS,
+)
 from ackproof_model.removal import (
     LESS_THAN_A_DAY,
     SYNONYMS,
@@ -55,7 +64,7 @@ from ackproof_model.removal import (
 )
 
 #: Topic settings that would remove records: retention is off in a run.
-_REMOVING = ("retention.ms", "retention.bytes", "cleanup.policy", "delete.retention.ms")
+_REMOVING = (RETENTION_MS, RETENTION_BYTES, CLEANUP_POLICY, "delete.retention.ms")
 
 _NOT_TIERED = "a run's brokers have no remote store"
 _TIERED = re.compile(r"remote\.(storage|log|copy)\.|local\.retention\.")
@@ -190,9 +199,9 @@ class Overlay:
         of_scenario = (document.get("topics") or {}).get(self.topic[1]) or {}
         assigned = of_scenario.get("assignment") or ()
         before = len(assigned[0]) if assigned else int(of_scenario.get("replication_factor", 1))
-        name, given = "replication.factor", topic.replication_factor if topic else None
+        name, given = REPLICATION_FACTOR, topic.replication_factor if topic else None
         if given is None or given.value == "-1":
-            name = "default.replication.factor"
+            name = DEFAULT_REPLICATION_FACTOR
             given = own.broker.get(name)
         if given is None and own.brokers and int(own.brokers.value) < before:
             name, given = "brokers", own.brokers  # a topic has no more replicas
@@ -245,7 +254,7 @@ class Overlay:
         """Replace the topic's settings; defaults come from the brokers' settings."""
         broker = own.broker
         inherited = {key: broker[key] for key in PER_TOPIC_SETTINGS if key in broker}
-        if "min.insync.replicas" in set(inherited) - set(own_topic) and not own.in_force:
+        if MIN_INSYNC_REPLICAS in set(inherited) - set(own_topic) and not own.in_force:
             self._of_a_broker(broker)
         settings: dict[str, Given] = {**inherited, **own_topic}
         self._removals(broker, own_topic)
@@ -259,7 +268,7 @@ class Overlay:
         self._settings((*self.topic, "settings"), settings)
         text = ", ".join(f"{key}={given.value}" for key, given in settings.items())
         self.used.append(f"topic: {text or 'the defaults of Kafka'}")
-        if "min.insync.replicas" not in settings:
+        if MIN_INSYNC_REPLICAS not in settings:
             why = (
                 "Kafka's default" if own.defaults_hold else "assumed: no file describes the brokers"
             )
@@ -274,10 +283,10 @@ class Overlay:
         by_brokers = appended(settings)
         stamps = "brokers set (LogAppendTime)" if by_brokers else "producers set (CreateTime)"
         reasons = {
-            "cleanup.policy": "compaction removes acked records; the run uses delete",
-            "retention.bytes": "removes the oldest acked records of a larger partition, however "
+            CLEANUP_POLICY: "compaction removes acked records; the run uses delete",
+            RETENTION_BYTES: "removes the oldest acked records of a larger partition, however "
             "young, read or not; the run keeps them",
-            "retention.ms": "removes acked records that are older by their timestamps, which "
+            RETENTION_MS: "removes acked records that are older by their timestamps, which "
             f"{stamps}; the run keeps them",
         }
         for removal in removals(settings, Records(lasts_s=math.inf)):
@@ -296,8 +305,8 @@ class Overlay:
 
     def _of_a_broker(self, broker: Settings) -> None:
         """Warn of a min.insync.replicas that Kafka does not take from brokers."""
-        key = "min.insync.replicas"
-        roles = broker["process.roles"].value if "process.roles" in broker else "controller"
+        key = MIN_INSYNC_REPLICAS
+        roles = broker[PROCESS_ROLES].value if PROCESS_ROLES in broker else "controller"
         if "controller" not in roles and Profile.of(self.kafka).elr:
             self.warnings.append(
                 f"{broker[key].source}: {key}: with eligible leader replicas (KIP-966), on by "

@@ -29,7 +29,14 @@ from ackproof.scenario.kafka_clients import (
 )
 from ackproof.scenario.kafka_keys import ignored, known
 from ackproof.scenario.librdkafka import KNOWN, OWNED_PRODUCER_SETTINGS, forbidden
-from ackproof_model.kafka_settings import ACKS, ENABLE_IDEMPOTENCE, LINGER_MS, TRANSACTIONAL_ID
+from ackproof_model.kafka_settings import (
+    ACKS,
+    DEFAULT_REPLICATION_FACTOR,
+    ENABLE_IDEMPOTENCE,
+    LINGER_MS,
+    PROCESS_ROLES,
+    TRANSACTIONAL_ID,
+)
 
 _NODES = "ackproof chooses nodes, addresses and folders itself"
 KEEPS = "retention is off, so that only a loss removes a record"
@@ -45,17 +52,15 @@ _LEFT_OUT = {
     KEEPS: r"(log\.)?(retention|cleaner|cleanup).*",
 }
 OWN_PARTITIONS = "the scenario has its own partitions"
-#: The setting that becomes a field of the scenario.
-_REPLICAS = "default.replication.factor"
 
 
 def left_out_by_brokers(key: str) -> str:
     """Return why a run's brokers do not get a setting; '' if they or the topic get it."""
-    if key == _REPLICAS or key in PER_TOPIC_SETTINGS:
+    if key == DEFAULT_REPLICATION_FACTOR or key in PER_TOPIC_SETTINGS:
         return ""
     if key == "num.partitions":
         return OWN_PARTITIONS
-    if key in OWNED_SETTINGS or key == "process.roles":
+    if key in OWNED_SETTINGS or key == PROCESS_ROLES:
         return _NODES
     return next((why for why, pattern in _LEFT_OUT.items() if re.fullmatch(pattern, key)), "")
 
@@ -66,7 +71,7 @@ def taken_by_brokers(settings: Settings, kafka: str) -> dict[str, str]:
         key: given.value
         for key, given in settings.items()
         if given.value
-        and key not in (_REPLICAS, *PER_TOPIC_SETTINGS)
+        and key not in (DEFAULT_REPLICATION_FACTOR, *PER_TOPIC_SETTINGS)
         and not left_out_by_brokers(key)
         and not ignored("broker", key, kafka)
     }
@@ -139,7 +144,7 @@ def _require_idempotence(settings: Settings) -> None:
 
 def _unused(key: str, name: str) -> str:
     """Return why a setting is not used; '' if it is."""
-    if key == "transactional.id":
+    if key == TRANSACTIONAL_ID:
         return "the run's sends are in no transaction; set workload.transactions for that"
     if key in OWNED_PRODUCER_SETTINGS or key.startswith(_CONNECTION):
         return "ackproof sets it for its own cluster"

@@ -11,12 +11,12 @@ from ackproof.scenario.model import Scenario
 from ackproof_model import adversary
 from ackproof_model.adversary import AdversaryModel, AdversaryResult, Budgets
 from ackproof_model.configuration import Profile
+from ackproof_model.kafka_settings import (
+    ELIGIBLE_LEADER_REPLICAS_VERSION,
+    REPLICA_LAG_TIME_MAX_MS,
+    SESSION_TIMEOUTS,
+)
 from ackproof_model.planning import Plan, covering_plans, realized, with_clean_stops
-
-_LAG_TIME = "replica.lag.time.max.ms"
-_SESSION = "broker.session.timeout.ms"
-_ZOOKEEPER_SESSION = "zookeeper.session.timeout.ms"
-_ELR = "eligible.leader.replicas.version"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +111,7 @@ def question(scenario: Scenario, budgets: Budgets) -> AdversaryModel:
     if Profile.of(scenario.kafka).zookeeper:
         budgets = replace(budgets, shrinks=0)
     topic = scenario.topic
-    level = scenario.cluster.features.get(_ELR)
+    level = scenario.cluster.features.get(ELIGIBLE_LEADER_REPLICAS_VERSION)
     try:
         return AdversaryModel(
             kafka_version=scenario.kafka,
@@ -131,10 +131,10 @@ def question(scenario: Scenario, budgets: Budgets) -> AdversaryModel:
 
 def timers(scenario: Scenario) -> Timers:
     settings, profile = scenario.cluster.settings, Profile.of(scenario.kafka)
-    session = _ZOOKEEPER_SESSION if profile.zookeeper else _SESSION
+    session = SESSION_TIMEOUTS[profile.zookeeper]
     return Timers(
         session=float(settings.get(session, 1000 * profile.session_timeout_s)) / 1000,
-        lag=float(settings.get(_LAG_TIME, 1000 * profile.lag_time_s)) / 1000,
+        lag=float(settings.get(REPLICA_LAG_TIME_MAX_MS, 1000 * profile.lag_time_s)) / 1000,
     )
 
 
@@ -151,11 +151,12 @@ def _unsupported(scenario: Scenario) -> Iterator[str]:
         yield "the search does not support transactions; remove workload.transactions"
     if cluster.log_dirs > 1:
         yield f"the search supports one log directory, not {cluster.log_dirs}: set log_dirs to 1"
-    if unknown := sorted(set(cluster.features) - {_ELR}):
+    if unknown := sorted(set(cluster.features) - {ELIGIBLE_LEADER_REPLICAS_VERSION}):
         yield f"the search does not support cluster.features {unknown[0]}; remove it"
     limits = timers(scenario)
     if limits.session >= limits.lag:
         yield (
             f"a dead broker is detected after {limits.session:g}s, a lagging follower after "
-            f"{limits.lag:g}s, but the search requires the first to be shorter; raise {_LAG_TIME}"
+            f"{limits.lag:g}s, but the search requires the first to be shorter; raise "
+            f"{REPLICA_LAG_TIME_MAX_MS}"
         )

@@ -20,6 +20,7 @@ from ackproof.scenario.workload import ConsumerGroup
 from ackproof_model import Likelihood, consumer_groups, transactions
 from ackproof_model.consumer_groups import OffsetBudgets, OffsetModel
 from ackproof_model.effects import Disturbance
+from ackproof_model.kafka_settings import AUTO_OFFSET_RESET, REQUEST_TIMEOUT_MS
 from ackproof_spark.anomaly import Anomaly
 
 #: For each anomaly of forwarded records, the anomaly of a transaction that leads to it.
@@ -154,7 +155,7 @@ def _by_outputs(
         return answers
     model, causes = of_transactions.question(
         scenario,
-        disturbances(scenario, group.client, {"request.timeout.ms": FORWARDING_TIMEOUT_MS}),
+        disturbances(scenario, group.client, {REQUEST_TIMEOUT_MS: FORWARDING_TIMEOUT_MS}),
         client=group.client,
         topics=[*group.into, OFFSETS],
         successors=group.crash_after is not None or bool(_cause(scenario, "ends")),
@@ -174,7 +175,7 @@ def _by_outputs(
 
 
 def _from_earliest(group: ConsumerGroup) -> bool:
-    reset = group.settings.as_client_settings().get("auto.offset.reset", "earliest")
+    reset = group.settings.as_client_settings().get(AUTO_OFFSET_RESET, "earliest")
     return reset in EARLIEST
 
 

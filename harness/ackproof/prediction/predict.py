@@ -45,6 +45,13 @@ from ackproof.scenario.workload import Sends
 from ackproof_faults import Fault, plain
 from ackproof_model import Configuration, Injection, Likelihood, Prediction, Profile, draw, join
 from ackproof_model.effects import Configures, Partition
+from ackproof_model.kafka_settings import (
+    ELIGIBLE_LEADER_REPLICAS_VERSION,
+    ENABLE_IDEMPOTENCE,
+    MIN_INSYNC_REPLICAS,
+    REPLICA_LAG_TIME_MAX_MS,
+    SESSION_TIMEOUTS,
+)
 from ackproof_model.perturbations import WorstCase
 from ackproof_model.removal import Records
 from ackproof_spark.anomaly import OF_CONSUMERS, OF_READS, OF_TRANSACTIONS, PREDICTED, Anomaly
@@ -55,17 +62,11 @@ if TYPE_CHECKING:  # predictions need no brokers and no client
 #: Limit of the exact search of one partition, about ten seconds. The worst case answers the rest.
 MAX_STATES = 150_000
 
-#: Every broker of Apache Kafka describes this setting.
-_LAG_TIME = "replica.lag.time.max.ms"
-_SESSION = "broker.session.timeout.ms"
-_ZOOKEEPER_SESSION = "zookeeper.session.timeout.ms"
-
-_ELR = "eligible.leader.replicas.version"
 
 _STRENGTH = [Likelihood.IMPOSSIBLE.value, Likelihood.POSSIBLE.value, Likelihood.CERTAIN.value]
 
 #: How coordinators and forwarding consumers write.
-_ACKS_ALL = ProducerSettings.model_validate({"acks": "all", "enable.idempotence": True})
+_ACKS_ALL = ProducerSettings.model_validate({"acks": "all", ENABLE_IDEMPOTENCE: True})
 
 
 def predict(scenario: Scenario, *, max_states: int = MAX_STATES) -> PredictionRecord:
@@ -112,9 +113,13 @@ def predict_attached(scenario: Scenario, cluster: AttachedCluster) -> Prediction
         described = cluster.broker_settings()
     except ClusterError as error:
         return _undecided(scenario, error.message)
-    lacking = sorted(node for node, settings in described.items() if _LAG_TIME not in settings)
+    lacking = sorted(
+        node for node, settings in described.items() if REPLICA_LAG_TIME_MAX_MS not in settings
+    )
     if lacking:
-        reason = f"broker {lacking[0]} has no setting {_LAG_TIME}: it is not Apache Kafka"
+        reason = (
+            f"broker {lacking[0]} has no setting {REPLICA_LAG_TIME_MAX_MS}: it is not Apache Kafka"
+        )
         return not_modelled(scenario, reason, version=NOT_KAFKA)
     different = sorted(
         key
@@ -249,7 +254,7 @@ def _visible(scenario: Scenario) -> Scenario:
     """
     topic: TopicSpec = scenario.topic
     frozen = Profile.of(scenario.kafka).hw_freeze
-    settings = topic.settings if frozen else {**topic.settings, "min.insync.replicas": 1}
+    settings = topic.settings if frozen else {**topic.settings, MIN_INSYNC_REPLICAS: 1}
     return _written(scenario, scenario.workload.topic, settings=settings)
 
 
@@ -398,6 +403,7 @@ def _configuration(scenario: Scenario, topic: TopicSpec) -> Configuration:
         value = cluster.settings.get(setting)
         return None if value is None else float(value) / 1000
 
+    level = cluster.features.get(ELIGIBLE_LEADER_REPLICAS_VERSION)
     return Configuration(
         kafka_version=scenario.kafka,
         acks=settings.acks,
@@ -407,13 +413,11 @@ def _configuration(scenario: Scenario, topic: TopicSpec) -> Configuration:
         replication_factor=topic.replication_factor,
         min_insync_replicas=topic.min_insync_replicas,
         unclean_leader_election=topic.unclean_leader_election,
-        replica_lag_time_max_s=seconds(_LAG_TIME),
-        session_timeout_s=seconds(
-            _ZOOKEEPER_SESSION if uses_zookeeper(scenario.kafka) else _SESSION
-        ),
+        replica_lag_time_max_s=seconds(REPLICA_LAG_TIME_MAX_MS),
+        session_timeout_s=seconds(SESSION_TIMEOUTS[uses_zookeeper(scenario.kafka)]),
         delivery_timeout_s=settings.delivery_timeout_ms / 1000,
         brokers=cluster.brokers,
-        elr=None if (level := cluster.features.get(_ELR)) is None else bool(int(level)),
+        elr=None if level is None else bool(int(level)),
     )
 
 

@@ -27,6 +27,7 @@ from ackproof.scenario.types import Setting
 from ackproof.scope import beyond
 from ackproof_model import Likelihood, Prediction
 from ackproof_model.effects import SLACK_S, Disturbance, Intercepts
+from ackproof_model.kafka_settings import ENABLE_IDEMPOTENCE, TRANSACTIONAL_ID
 from ackproof_spark.anomaly import OF_REPLICAS, Anomaly
 
 #: With an older protocol, brokers follow the rules of that version.
@@ -211,8 +212,8 @@ def _by_defects(scenario: Scenario) -> Iterator[tuple[Sequence[str], str]]:
     workload = scenario.workload
     version = workload.client.librdkafka
     used = {
-        "enable.idempotence": workload.settings.idempotence,
-        "transactional.id": workload.transactions is not None,
+        ENABLE_IDEMPOTENCE: workload.settings.idempotence,
+        TRANSACTIONAL_ID: workload.transactions is not None,
     }
     effects = (effect for fault in scenario.every_fault for effect in fault.effects)
     moves = any(Disturbance.MOVES in effect.disturbances() for effect in effects)

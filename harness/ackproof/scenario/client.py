@@ -28,7 +28,7 @@ from ackproof.scenario.kafka_clients import CONSUMER_DEFAULTS, JAVA_NAMES, AcksV
 from ackproof.scenario.kafka_keys import Scope, ignored, known
 from ackproof.scenario.librdkafka import KNOWN, OWNED_PRODUCER_SETTINGS, SET_BY_US, refusal
 from ackproof.scenario.types import KafkaVersion, Setting, StrictModel
-from ackproof_model.kafka_settings import ISOLATION_LEVEL
+from ackproof_model.kafka_settings import ENABLE_AUTO_COMMIT, ISOLATION_LEVEL
 
 _OWNED = {
     **OWNED_PRODUCER_SETTINGS,
@@ -40,7 +40,7 @@ _OWNED = {
         SET_BY_US,
     ),
     "group.id": "the name of the consumer group in workload.consumers",
-    "enable.auto.commit": "set by the key `commit`",
+    ENABLE_AUTO_COMMIT: "set by the key `commit`",
     "max.poll.records": "set by the key `poll`",
 }
 

@@ -14,6 +14,15 @@ from pydantic import BeforeValidator, Field
 from ackproof.kafka_versions import FEATURES_SINCE, numbers, uses_zookeeper
 from ackproof.scenario.attach import AttachSpec
 from ackproof.scenario.types import Problem, Setting, StrictModel, YamlPath, padding
+from ackproof_model.kafka_settings import (
+    BROKER_RACK,
+    MIN_INSYNC_REPLICAS,
+    PROCESS_ROLES,
+    REPLICA_LAG_TIME_MAX_MS,
+    SESSION_TIMEOUTS,
+    UNCLEAN_LEADER_ELECTION_ENABLE,
+    ZOOKEEPER_CONNECT,
+)
 
 #: Settings for one listener and mechanism came with KIP-103 and KIP-226.
 _SINCE = (2, 0)
@@ -59,8 +68,8 @@ OWNED_SETTINGS = frozenset(
     {
         "node.id",
         "broker.id",
-        "broker.rack",
-        "process.roles",
+        BROKER_RACK,
+        PROCESS_ROLES,
         "listeners",
         "advertised.listeners",
         "listener.security.protocol.map",
@@ -71,16 +80,16 @@ OWNED_SETTINGS = frozenset(
         "log.dirs",
         "log.dir",
         "metadata.log.dir",
-        "zookeeper.connect",
+        ZOOKEEPER_CONNECT,
     }
 )
 
 #: Topic settings for which brokers may have defaults. Scenarios set them for each topic, since with
 #: eligible leader replicas (KIP-966) Kafka ignores the brokers' min.insync.replicas.
-PER_TOPIC_SETTINGS = ("min.insync.replicas", "unclean.leader.election.enable")
+PER_TOPIC_SETTINGS = (MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION_ENABLE)
 
 #: Settings in milliseconds that the prediction depends on.
-TIMERS = ("replica.lag.time.max.ms", "broker.session.timeout.ms", "zookeeper.session.timeout.ms")
+TIMERS = (REPLICA_LAG_TIME_MAX_MS, *SESSION_TIMEOUTS.values())
 
 #: The node id of the first dedicated controller; the others follow.
 CONTROLLER_ID = 100
@@ -307,7 +316,7 @@ def _setting_problems(settings: Mapping[str, Setting], where: YamlPath) -> Itera
         path = (*where, key)
         if problem := padding(key, value):
             yield path, problem
-        elif key == "broker.rack":
+        elif key == BROKER_RACK:
             yield path, "broker.rack has a key of its own: use cluster.racks or overrides.N.rack"
         elif key in OWNED_SETTINGS:
             yield path, f"{key} is set by ackproof itself: remove it"

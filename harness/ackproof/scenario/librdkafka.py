@@ -21,7 +21,13 @@ from ackproof.scenario.kafka_clients import (
     require_legal,
 )
 from ackproof.scenario.types import Setting, padding
-from ackproof_model.kafka_settings import ISOLATION_LEVEL
+from ackproof_model.kafka_settings import (
+    ENABLE_AUTO_COMMIT,
+    ENABLE_AUTO_OFFSET_STORE,
+    ENABLE_IDEMPOTENCE,
+    ISOLATION_LEVEL,
+    TRANSACTIONAL_ID,
+)
 
 #: Properties that scenarios may use. librdkafka cannot list its properties, hence this list.
 KNOWN = (
@@ -145,7 +151,7 @@ SET_BY_US = "set by ackproof itself"
 
 #: Settings that a scenario cannot set, with the reason.
 OWNED_PRODUCER_SETTINGS = dict.fromkeys(
-    ("bootstrap.servers", "metadata.broker.list", "client.id", "transactional.id"), SET_BY_US
+    ("bootstrap.servers", "metadata.broker.list", "client.id", TRANSACTIONAL_ID), SET_BY_US
 )
 _OWNED_CONSUMER_SETTINGS = {
     **dict.fromkeys(
@@ -153,8 +159,8 @@ _OWNED_CONSUMER_SETTINGS = {
         SET_BY_US,
     ),
     "group.id": "the name of the consumer group in workload.consumers",
-    "enable.auto.commit": "set by the key `commit`",
-    "enable.auto.offset.store": "set by the key `commit`",
+    ENABLE_AUTO_COMMIT: "set by the key `commit`",
+    ENABLE_AUTO_OFFSET_STORE: "set by the key `commit`",
 }
 
 #: Values of auto.offset.reset with which a group begins at the first record.
@@ -192,14 +198,14 @@ DEFECTS = (
     Defect(
         case="B23",
         fixed=(1, 8, 2),
-        setting="transactional.id",
+        setting=TRANSACTIONAL_ID,
         failures=("leader_move", "leader_move"),
         text="leaders change quickly, and the beginning of a committed transaction is lost",
     ),
     Defect(
         case="B22",
         fixed=(1, 9, 0),
-        setting="enable.idempotence",
+        setting=ENABLE_IDEMPOTENCE,
         failures=("clean_restart",),
         text="a producer whose broker reports the topic missing for a moment starts its sequence "
         "again, and the leader takes new records for old ones",

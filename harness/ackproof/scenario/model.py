@@ -20,6 +20,12 @@ from ackproof.scenario.workload import Senders, Sends, Workload, senders_of
 from ackproof_faults import BlastRadius, Fault, StepList
 from ackproof_faults.schedule.blocks import every_fault
 from ackproof_model.effects import AddsPartitions, Configures
+from ackproof_model.kafka_settings import (
+    CLEANUP_POLICY,
+    FLUSH_MESSAGES,
+    LOG_FLUSH_INTERVAL_MESSAGES,
+    TRANSACTION_VERSION,
+)
 
 
 class Case(StrictModel):
@@ -42,9 +48,6 @@ class Case(StrictModel):
         default="",
         description="why no machine here can run it: `run` and `compare` pass over it",
     )
-
-
-_TRANSACTIONS = "transaction.version"
 
 
 Expectation = Literal["none", "some", "any"]
@@ -179,8 +182,8 @@ class Scenario(StrictModel):
 
     def flushes(self, topic: str) -> bool:
         """Whether brokers fsync every record of a topic before the ack."""
-        own = self.topics[topic].settings.get("flush.messages")
-        all_topics = self.cluster.settings.get("log.flush.interval.messages")
+        own = self.topics[topic].settings.get(FLUSH_MESSAGES)
+        all_topics = self.cluster.settings.get(LOG_FLUSH_INTERVAL_MESSAGES)
         return str(all_topics if own is None else own) == "1"
 
     @property
@@ -209,8 +212,10 @@ class Scenario(StrictModel):
         """
         if client.java is None or not self.cluster_kind.is_described:
             return 1
-        known = min(numbers(self.kafka), numbers(client.java)) >= FEATURES_SINCE[_TRANSACTIONS]
-        return 2 if known and int(self.cluster.features.get(_TRANSACTIONS, 2)) >= 2 else 1
+        known = (
+            min(numbers(self.kafka), numbers(client.java)) >= FEATURES_SINCE[TRANSACTION_VERSION]
+        )
+        return 2 if known and int(self.cluster.features.get(TRANSACTION_VERSION, 2)) >= 2 else 1
 
     @property
     def producers(self) -> int:
@@ -248,7 +253,7 @@ class Scenario(StrictModel):
         """Whether a topic is compacted by its settings, or after a fault has changed them."""
         return self.topics[topic].compacted or any(
             isinstance(effect, Configures)
-            and (effect.topic, effect.key) == (topic, "cleanup.policy")
+            and (effect.topic, effect.key) == (topic, CLEANUP_POLICY)
             and "compact" in effect.value.lower()
             for fault in self.every_fault
             for effect in fault.effects

@@ -9,6 +9,7 @@ from ackproof.scenario.model import Scenario
 from ackproof.scenario.types import Problem, YamlPath
 from ackproof.scenario.workload import Sends, Workload
 from ackproof_model.effects import Client, Configures, Skews
+from ackproof_model.kafka_settings import CLEANUP_POLICY, RETENTION_BYTES, RETENTION_MS
 from ackproof_model.removal import DAY_S, Records, Removal, inherited, removals
 
 #: The longest time from the last send to the reading of the final log, seconds.
@@ -56,7 +57,7 @@ def _settings(scenario: Scenario, topic: str) -> Iterator[Mapping[str, object]]:
     ackproof creates topics that keep everything unless they have settings of their own.
     """
     brokers = inherited(scenario.cluster.settings)
-    kept = {"cleanup.policy": "delete", "retention.ms": -1, "retention.bytes": -1}
+    kept = {CLEANUP_POLICY: "delete", RETENTION_MS: -1, RETENTION_BYTES: -1}
     settings = {**brokers, **kept, **scenario.topics[topic].settings}
     yield settings
     changed = [
@@ -124,7 +125,7 @@ def removal_problems(scenario: Scenario) -> Iterator[Problem]:
         if scenario.topics[name].compacted:
             for lack in _unjudgeable_compaction(sends, scenario.workload):
                 yield (
-                    (*path, "cleanup.policy"),
+                    (*path, CLEANUP_POLICY),
                     "compaction removes acked records, and a topic of the workload cannot be "
                     f"compacted {lack}, or set it to delete",
                 )

@@ -14,6 +14,13 @@ from pydantic import Field, model_validator
 
 from ackproof.scenario.types import Setting, StrictModel
 from ackproof_model.configuration import Profile
+from ackproof_model.kafka_settings import (
+    CLEANUP_POLICY,
+    MIN_INSYNC_REPLICAS,
+    REPLICATION_FACTOR,
+    TRANSACTION_STATE_LOG_MIN_ISR,
+    UNCLEAN_LEADER_ELECTION_ENABLE,
+)
 
 OFFSETS = "__consumer_offsets"
 TRANSACTIONS = "__transaction_state"
@@ -61,18 +68,18 @@ class TopicSpec(StrictModel):
     @property
     def min_insync_replicas(self) -> int:
         """The effective `min.insync.replicas`; Kafka's default is 1."""
-        return int(self.settings.get("min.insync.replicas", 1))
+        return int(self.settings.get(MIN_INSYNC_REPLICAS, 1))
 
     @property
     def unclean_leader_election(self) -> bool | None:
         """Whether a replica outside the ISR may become leader; None for the version's default."""
-        value = self.settings.get("unclean.leader.election.enable")
+        value = self.settings.get(UNCLEAN_LEADER_ELECTION_ENABLE)
         return None if value is None else str(value).lower() == "true"
 
     @property
     def compacted(self) -> bool:
         """Whether Kafka removes older records with the same key."""
-        return "compact" in str(self.settings.get("cleanup.policy", "delete")).lower()
+        return "compact" in str(self.settings.get(CLEANUP_POLICY, "delete")).lower()
 
 
 def default_settings(brokers: int) -> Mapping[str, int]:
@@ -85,11 +92,11 @@ def default_settings(brokers: int) -> Mapping[str, int]:
             f"{prefix}.{key}": value
             for prefix in (*_PREFIXES.values(), "share.coordinator.state.topic")
             for key, value in (
-                ("replication.factor", min(3, brokers)),
+                (REPLICATION_FACTOR, min(3, brokers)),
                 ("num.partitions", _PARTITIONS),
             )
         },
-        "transaction.state.log.min.isr": min(2, brokers),
+        TRANSACTION_STATE_LOG_MIN_ISR: min(2, brokers),
         "share.coordinator.state.topic.min.isr": min(2, brokers),
     }
 
@@ -97,7 +104,7 @@ def default_settings(brokers: int) -> Mapping[str, int]:
 #: The broker settings that decide what an internal topic can lose.
 SETTINGS = (
     *(f"{prefix}.replication.factor" for prefix in _PREFIXES.values()),
-    "transaction.state.log.min.isr",
+    TRANSACTION_STATE_LOG_MIN_ISR,
 )
 
 
@@ -106,13 +113,13 @@ def internal_topics(
 ) -> Mapping[str, TopicSpec]:
     """Return the internal topics of a cluster whose brokers have these settings of their own."""
     settings = {**default_settings(brokers), **own_settings}
-    least, unclean = "min.insync.replicas", "unclean.leader.election.enable"
+    least, unclean = MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION_ENABLE
     own: dict[str, dict[str, Setting]] = {
         OFFSETS: {
             least: settings.get(least, 1),
             unclean: settings.get(unclean, Profile.of(kafka).unclean_by_default),
         },
-        TRANSACTIONS: {least: settings["transaction.state.log.min.isr"], unclean: False},
+        TRANSACTIONS: {least: settings[TRANSACTION_STATE_LOG_MIN_ISR], unclean: False},
     }
     return {
         name: TopicSpec(

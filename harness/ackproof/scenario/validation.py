@@ -15,6 +15,14 @@ from ackproof.scenario.types import Problem, Setting, YamlPath, padding
 from ackproof.scenario.workload import Sends, Workload, consumer_problems, transaction_problems
 from ackproof.scope import beyond
 from ackproof_model.configuration import Profile
+from ackproof_model.kafka_settings import (
+    BROKER_SESSION_TIMEOUT_MS,
+    CLEANUP_POLICY,
+    ENABLE_IDEMPOTENCE,
+    MIN_INSYNC_REPLICAS,
+    UNCLEAN_LEADER_ELECTION_ENABLE,
+    ZOOKEEPER_SESSION_TIMEOUT_MS,
+)
 
 #: librdkafka's default of `message.max.bytes`, and the bytes of the longest key.
 _MESSAGE_MAX_BYTES, _KEY_BYTES = 1_000_000, 32
@@ -27,9 +35,9 @@ PROBED_PARTITIONS = 24
 
 #: The pattern of some topic settings, and its meaning in words.
 _TOPIC_SETTINGS = {
-    "min.insync.replicas": (r"[1-9][0-9]{0,3}", "a whole number from 1"),
-    "unclean.leader.election.enable": (r"true|false", "true or false"),
-    "cleanup.policy": (
+    MIN_INSYNC_REPLICAS: (r"[1-9][0-9]{0,3}", "a whole number from 1"),
+    UNCLEAN_LEADER_ELECTION_ENABLE: (r"true|false", "true or false"),
+    CLEANUP_POLICY: (
         r"(delete|compact)(, ?(delete|compact))?",
         "delete, compact, or both with a comma",
     ),
@@ -102,7 +110,7 @@ def _sends_problems(
         )
     if sends.settings.idempotence and not kafka_versions.has_idempotence(scenario.kafka):
         yield (
-            (*path, "settings", "enable.idempotence"),
+            (*path, "settings", ENABLE_IDEMPOTENCE),
             f"idempotent producers need Kafka 0.11.0 (KIP-98) or later, and kafka is "
             f"{scenario.kafka}: set it to false",
         )
@@ -175,7 +183,7 @@ def _ack_problems(name: str, topic: TopicSpec, acks: str, kafka: str) -> Iterato
     above = topic.min_insync_replicas > topic.replication_factor
     if acks == "all" and above and not kafka_versions.caps_min_isr(kafka):
         yield (
-            ("topics", name, "settings", "min.insync.replicas"),
+            ("topics", name, "settings", MIN_INSYNC_REPLICAS),
             f"{topic.min_insync_replicas} is more than the {topic.replication_factor} replicas, so "
             f"Kafka {kafka} acks nothing with acks: all",
         )
@@ -183,8 +191,8 @@ def _ack_problems(name: str, topic: TopicSpec, acks: str, kafka: str) -> Iterato
 
 #: Settings that exist in one mode only, by whether that mode is ZooKeeper.
 _OF_METADATA = {
-    True: frozenset({"zookeeper.session.timeout.ms"}),
-    False: frozenset({"broker.session.timeout.ms", "broker.heartbeat.interval.ms"}),
+    True: frozenset({ZOOKEEPER_SESSION_TIMEOUT_MS}),
+    False: frozenset({BROKER_SESSION_TIMEOUT_MS, "broker.heartbeat.interval.ms"}),
 }
 
 
@@ -209,7 +217,7 @@ def warnings(scenario: Scenario) -> Iterator[Problem]:
 
 
 def _replication_warnings(name: str, topic: TopicSpec, kafka: str) -> Iterator[Problem]:
-    path = ("topics", name, "settings", "min.insync.replicas")
+    path = ("topics", name, "settings", MIN_INSYNC_REPLICAS)
     least, replicas = topic.min_insync_replicas, topic.replication_factor
     if least > replicas:
         effect = (
@@ -231,7 +239,7 @@ def _replication_warnings(name: str, topic: TopicSpec, kafka: str) -> Iterator[P
         )
     if topic.unclean_leader_election and not Profile.of(kafka).unclean_by_setting:
         yield (
-            ("topics", name, "settings", "unclean.leader.election.enable"),
+            ("topics", name, "settings", UNCLEAN_LEADER_ELECTION_ENABLE),
             f"the KRaft controller of Kafka {kafka} ignores it: only from 3.9 on may it elect "
             "uncleanly without a request (KAFKA-12670)",
         )

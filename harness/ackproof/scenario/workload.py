@@ -32,6 +32,11 @@ from ackproof_faults import Fault
 from ackproof_faults.conditions.durations import Duration
 from ackproof_faults.conditions.kinds import ProgressIs
 from ackproof_model.effects import Client as ClientEffect
+from ackproof_model.kafka_settings import (
+    DELIVERY_TIMEOUT_MS,
+    ENABLE_IDEMPOTENCE,
+    TRANSACTION_TIMEOUT_MS,
+)
 
 #: A group.id, which is also a group's name in tables and reports.
 GroupName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,200}$")]
@@ -164,7 +169,7 @@ def transaction_problems(
     if transactions is None:
         return
     if not settings.idempotence:
-        yield "enable.idempotence", "transactions need enable.idempotence: true (KIP-98)"
+        yield ENABLE_IDEMPOTENCE, "transactions need enable.idempotence: true (KIP-98)"
     if isinstance(settings, JavaProducerSettings):
         return
     timeout = int(transactions.timeout * 1000)
@@ -172,7 +177,7 @@ def transaction_problems(
     # A stored scenario contains the defaults, which its author did not choose.
     if settings.delivery_timeout_ms > timeout and settings.delivery_timeout_ms != default:
         yield (
-            "delivery.timeout.ms",
+            DELIVERY_TIMEOUT_MS,
             f"{settings.delivery_timeout_ms} ms is more than the transactions' timeout of "
             f"{timeout} ms, which librdkafka refuses: lower it, or raise transactions.timeout",
         )
@@ -317,9 +322,9 @@ class Workload(Sends):
         settings = self.settings.as_client_settings()
         if self.transactions is not None:
             timeout = int(self.transactions.timeout * 1000)
-            settings["transaction.timeout.ms"] = timeout
+            settings[TRANSACTION_TIMEOUT_MS] = timeout
             if self.client.java is None:
-                settings["delivery.timeout.ms"] = min(self.settings.delivery_timeout_ms, timeout)
+                settings[DELIVERY_TIMEOUT_MS] = min(self.settings.delivery_timeout_ms, timeout)
         return settings
 
 

@@ -13,6 +13,7 @@ from ackproof.runs.directory import PLAN, TRIALS, RunRecord, read_record, read_v
 from ackproof.runs.verdict import SENDS, Verdict
 from ackproof.scenario import loader
 from ackproof.scenario.types import setting_text
+from ackproof_model.kafka_settings import MIN_INSYNC_REPLICAS
 from ackproof_spark.warehouse.configuration import configuration_name, digest
 from ackproof_spark.warehouse.load import JudgedRun
 from ackproof_spark.warehouse.schemas import ANOMALY_COUNTS
@@ -201,7 +202,7 @@ def _settings(directory: Path) -> dict[str, str]:
         counts = {
             "partitions": topic.partitions,
             "replication_factor": topic.replication_factor,
-            "min.insync.replicas": topic.min_insync_replicas,
+            MIN_INSYNC_REPLICAS: topic.min_insync_replicas,
         }
         of_scopes[f"topic.{name}"] = counts | topic.settings
     return {

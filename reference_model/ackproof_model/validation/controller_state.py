@@ -17,14 +17,18 @@ from ackproof_model.kafka.partition_change import (
     ControllerRules,
     Registration,
 )
+from ackproof_model.kafka_settings import (
+    ELIGIBLE_LEADER_REPLICAS_VERSION,
+    MIN_INSYNC_REPLICAS,
+    UNCLEAN_LEADER_ELECTION_ENABLE,
+)
 from ackproof_model.replication.policy import effective_min_isr
 
 PartitionId = tuple[str, int]
 """Topic id and partition number."""
 
 _TOPIC, _BROKER = 2, 4  # org.apache.kafka.common.config.ConfigResource.Type
-_DEFAULTS = {"min.insync.replicas": "1", "unclean.leader.election.enable": "false"}
-_ELR = "eligible.leader.replicas.version"
+_DEFAULTS = {MIN_INSYNC_REPLICAS: "1", UNCLEAN_LEADER_ELECTION_ENABLE: "false"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +85,7 @@ class ControllerState:
     @property
     def elr(self) -> bool:
         """Whether eligible leader replicas are on (`FeatureControlManager.isElrFeatureEnabled`)."""
-        return self._features.get(_ELR, 0) > 0
+        return self._features.get(ELIGIBLE_LEADER_REPLICAS_VERSION, 0) > 0
 
     def cluster(
         self, partition: PartitionId, *, without: int | None = None, joining: int | None = None
@@ -109,7 +113,7 @@ class ControllerState:
         )
 
     def unclean(self, partition: PartitionId) -> bool:
-        setting = self._setting(partition[0], "unclean.leader.election.enable")
+        setting = self._setting(partition[0], UNCLEAN_LEADER_ELECTION_ENABLE)
         return self.rules.unclean_by_setting and setting == "true"
 
     def default_directory(self, broker: int) -> str:
@@ -167,7 +171,7 @@ class ControllerState:
 
     def _min_isr(self, topic: str) -> int:
         replicas = self.partitions[topic, 0].replicas
-        return effective_min_isr(int(self._setting(topic, "min.insync.replicas")), len(replicas))
+        return effective_min_isr(int(self._setting(topic, MIN_INSYNC_REPLICAS)), len(replicas))
 
     def _setting(self, topic: str, key: str) -> str:
         """Return a topic's setting, its own or the cluster's (`getTopicConfig`)."""

@@ -22,17 +22,26 @@ from ackproof.audit.outputs.cells import ShownTable, shown
 from ackproof.audit.table import STOPS
 from ackproof.audit.words import EFFECTS, condition, milder, phrase, spelled
 from ackproof.own_config.configuration import JAVA_CLIENT, KAFKA, LIBRDKAFKA, Default, Origin
+from ackproof_model.kafka_settings import (
+    AUTO_OFFSET_RESET,
+    DELIVERY_TIMEOUT_MS,
+    ENABLE_AUTO_COMMIT,
+    ENABLE_IDEMPOTENCE,
+    ISOLATION_LEVEL,
+    MAX_IN_FLIGHT_REQUESTS_PER_CONNECTION,
+    TRANSACTIONAL_ID,
+)
 
 _CLIENT_SETTINGS = (
     "acks",
-    "enable.idempotence",
+    ENABLE_IDEMPOTENCE,
     "retries",
-    "max.in.flight.requests.per.connection",
-    "delivery.timeout.ms",
-    "transactional.id",
-    "enable.auto.commit",
-    "auto.offset.reset",
-    "isolation.level",
+    MAX_IN_FLIGHT_REQUESTS_PER_CONNECTION,
+    DELIVERY_TIMEOUT_MS,
+    TRANSACTIONAL_ID,
+    ENABLE_AUTO_COMMIT,
+    AUTO_OFFSET_RESET,
+    ISOLATION_LEVEL,
 )
 
 

@@ -13,6 +13,12 @@ from ackproof.scenario.client import ClientLibrary
 from ackproof.scenario.model import Scenario
 from ackproof.scenario.types import setting_text
 from ackproof_model import Profile
+from ackproof_model.kafka_settings import (
+    ENABLE_IDEMPOTENCE,
+    MIN_INSYNC_REPLICAS,
+    TRANSACTION_VERSION,
+    UNCLEAN_LEADER_ELECTION_ENABLE,
+)
 
 Predict = Callable[[Scenario], PredictionRecord]
 
@@ -92,7 +98,7 @@ def _excluded_by_protocol_2(
         update={
             "workload": workload.model_copy(update={"client": client}),
             "cluster": cluster.model_copy(
-                update={"features": {**cluster.features, "transaction.version": 2}}
+                update={"features": {**cluster.features, TRANSACTION_VERSION: 2}}
             ),
         }
     )
@@ -114,9 +120,9 @@ def safest(scenario: Scenario) -> tuple[Scenario, Mapping[str, Any]]:
         settings = settings.model_copy(update={"acks": "all"})
     wanted: dict[str, Any] = {}
     if topic.min_insync_replicas < max(topic.replication_factor - 1, 1):
-        wanted["min.insync.replicas"] = topic.replication_factor - 1
+        wanted[MIN_INSYNC_REPLICAS] = topic.replication_factor - 1
     if unclean_election(scenario):
-        wanted["unclean.leader.election.enable"] = False
+        wanted[UNCLEAN_LEADER_ELECTION_ENABLE] = False
     changes |= wanted
     topic = topic.model_copy(update={"settings": {**topic.settings, **wanted}})
     workload = scenario.workload.model_copy(update={"settings": settings})
@@ -127,10 +133,10 @@ def safest(scenario: Scenario) -> tuple[Scenario, Mapping[str, Any]]:
 def durability_of(scenario: Scenario) -> dict[str, str | int | float | bool]:
     return {
         "acks": scenario.workload.settings.acks,
-        "enable.idempotence": scenario.workload.settings.idempotence,
+        ENABLE_IDEMPOTENCE: scenario.workload.settings.idempotence,
         "replication_factor": scenario.topic.replication_factor,
-        "min.insync.replicas": scenario.topic.min_insync_replicas,
-        "unclean.leader.election.enable": unclean_election(scenario),
+        MIN_INSYNC_REPLICAS: scenario.topic.min_insync_replicas,
+        UNCLEAN_LEADER_ELECTION_ENABLE: unclean_election(scenario),
     }
 
 

@@ -13,10 +13,11 @@ import pytest
 
 from ackproof.advise.alternatives import alternatives
 from ackproof.advise.bundle import Evidence, document, read_evidence, write
-from ackproof.advise.dead_cluster import MIN_ISR, UNCLEAN, Settings, dead_cluster, dump_of
+from ackproof.advise.dead_cluster import Settings, dead_cluster, dump_of
 from ackproof.advise.disks import METADATA, NodeDisks, read_disks, sent
 from ackproof.errors import ScenarioError
 from ackproof_model.advice import Ability, Elect, Offsets, ReplicaLog, Start, outcome
+from ackproof_model.kafka_settings import MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION_ENABLE
 from command_line import invoked
 from segment_files import batch
 from support.dead_disks import DUMP, created, dead, disk, payload, setting
@@ -177,24 +178,31 @@ def test_a_metadata_log_that_is_older_than_the_disks_is_not_judged_by(nodes) -> 
 
 @pytest.mark.parametrize(("value", "on"), [("TRUE", True), (" True ", True), ("False", False)])
 def test_a_switch_is_read_as_kafka_reads_it(nodes, value, on) -> None:
-    stated = Settings(kafka="3.9.1", acks="all", properties={UNCLEAN: value})
+    stated = Settings(kafka="3.9.1", acks="all", properties={UNCLEAN_LEADER_ELECTION_ENABLE: value})
     (state,) = dead_cluster(nodes, DUMP, stated).situations["orders", 0]
     assert state.unclean_election is on
 
 
 def test_a_dynamic_setting_of_one_broker_is_reported(nodes, tmp_path: Path) -> None:
     """Also on the page, beside the defaults that are used, and what is gone."""
-    dump = DUMP + setting("1", UNCLEAN, "true", of=4)
-    text = f"node 1 has {UNCLEAN}=true of its own (a dynamic setting), which is not used"
+    dump = DUMP + setting("1", UNCLEAN_LEADER_ELECTION_ENABLE, "true", of=4)
+    text = (
+        "node 1 has unclean.leader.election.enable=true of its own (a dynamic setting), which is "
+        "not used"
+    )
     assert dead_cluster(nodes, dump, SETTINGS).unknown == (text,)
-    removed = setting("1", UNCLEAN, None, of=4)
+    removed = setting("1", UNCLEAN_LEADER_ELECTION_ENABLE, None, of=4)
     assert dead_cluster(nodes, dump + removed, SETTINGS).unknown == ()
-    of_all = DUMP + setting("", UNCLEAN, "true", of=4)
+    of_all = DUMP + setting("", UNCLEAN_LEADER_ELECTION_ENABLE, "true", of=4)
     assert dead_cluster(nodes, of_all, SETTINGS).unknown == ()
     (tmp_path / "a" / "data" / "replication-offset-checkpoint").write_text("0\n1\norders 0 20\n")
     page = tmp_path / "page.html"
     screen = invoked("advise", "start", *dead(tmp_path, dump), "--html", page).output
-    for shown in (text, f"No source states {UNCLEAN}", "offsets 9 to 19 were committed"):
+    for shown in (
+        text,
+        f"No source states {UNCLEAN_LEADER_ELECTION_ENABLE}",
+        "offsets 9 to 19 were committed",
+    ):
         assert shown in screen
         assert shown in page.read_text()
 
@@ -202,9 +210,9 @@ def test_a_dynamic_setting_of_one_broker_is_reported(nodes, tmp_path: Path) -> N
 def test_settings_of_a_deleted_topic_are_not_those_of_its_successor(nodes) -> None:
     again = DUMP.replace('"topicId": "a"', '"topicId": "b"').split("\n", 2)[2]
     again = "".join(x for x in again.splitlines(keepends=True) if "CONFIG_RECORD" not in x)
-    assert MIN_ISR not in dead_cluster(nodes, DUMP, SETTINGS).defaults
+    assert MIN_INSYNC_REPLICAS not in dead_cluster(nodes, DUMP, SETTINGS).defaults
     deleted = DUMP + payload("REMOVE_TOPIC_RECORD", topicId="a")
-    assert MIN_ISR in dead_cluster(nodes, deleted + again, SETTINGS).defaults
+    assert MIN_INSYNC_REPLICAS in dead_cluster(nodes, deleted + again, SETTINGS).defaults
 
 
 def test_a_disk_that_a_broker_uses_is_refused(tmp_path: Path) -> None:
@@ -270,7 +278,7 @@ def zookeeper(folder: Path, *, session: bool = True) -> None:
         *([create("/brokers/ids/1", {}, ephemeral=True)] if session else []),
         create("/brokers/topics/orders", {"partitions": {"0": [1, 2]}}),
         create("/brokers/topics/orders/partitions/0/state", leads(1, 4, [1])),
-        create("/config/topics/orders", {"version": 1, "config": {MIN_ISR: "2"}}),
+        create("/config/topics/orders", {"version": 1, "config": {MIN_INSYNC_REPLICAS: "2"}}),
     )
     log = b"".join(transaction(zxid, *one) for zxid, one in enumerate(writes, 1))
     (folder / "zookeeper" / "version-2" / "log.1").write_bytes(HEADER + log)
