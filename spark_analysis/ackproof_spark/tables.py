@@ -186,7 +186,7 @@ DISAGREEMENTS = pa.schema([*FINAL_LOG, *columns("reader string")])
 
 #: One row a fault, with its times. `trigger` is the condition that started it. A fault that was not
 #: verified has a null `verified_at`, and makes the run inconclusive. `facts` is a JSON object with
-#: the numbers of `evidence`, null if there are none; older runs lack the column.
+#: the numbers of `evidence`, null if there are none.
 FAULT_WINDOWS = _table("""
     window int, fault string, target string, nodes array<int>, parameters string,
     trigger string, injected_at timestamp, verified_at timestamp?, healed_at timestamp?,

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ackproof.clients.shared_page import State
 from ackproof.errors import RunDirectoryError
 from ackproof.judgement.judge import judge_run
 from ackproof.runs import directory as runs
@@ -27,7 +28,7 @@ from bite.judged_together import judged_together
 from bite.mutant import Mutant, copy
 from bite.run_mutants import falsify, reorder
 from spark_histories import parse
-from support.run_directories import store
+from support.run_directories import RunDirectory, store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,6 +48,8 @@ def _stored(folder: Path) -> Path:
     run_dir = store(
         folder / "run", parse({"sends": sends, "log": log, "ends": [f"0: 0-{2 * SENDS}"]})
     )
+    run = RunDirectory(path=run_dir).clients("producer-0.json")
+    run.page("producer-0", State.DONE, 2 * SENDS, 2 * SENDS)
     seal(run_dir, runs.read_record(run_dir).model_copy(update={"readers": ["kafka"]}))
     return run_dir
 

@@ -100,20 +100,12 @@ class RunDirectory:
         rows[index] |= changes
         return self.write(table, rows, name=name)
 
-    def page(
-        self,
-        client: str,
-        state: State,
-        *counts: int,
-        started: float = 0.0,
-        updated: float | None = None,
-    ) -> RunDirectory:
-        """Write a progress page; counts as sent, acked, failed, unknown; times in seconds."""
+    def page(self, client: str, state: State, *counts: int) -> RunDirectory:
+        """Write a progress page; counts as sent, acked, failed, unknown."""
         path = self.path / "clients" / f"{client}.progress"
         path.parent.mkdir(exist_ok=True)
-        times = [int(at(time).timestamp() * 1e6) for time in (started, updated or started)]
-        fields = (state, *counts, *(0,) * (4 - len(counts)), *times)
-        path.write_bytes(struct.pack("=7q", *fields).ljust(4096, b"\0"))
+        fields = (state, *counts, *(0,) * (4 - len(counts)))
+        path.write_bytes(struct.pack("=5q", *fields).ljust(4096, b"\0"))
         return self
 
     def clients(self, *names: str) -> RunDirectory:

@@ -101,12 +101,10 @@ def total(parts: Iterable[Progress]) -> Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredPage:
-    """The page of a client after a run. Times are microseconds UTC, 0 before the first send."""
+    """The page of a client after a run."""
 
     state: State
     counted: Progress
-    started_at: int
-    updated_at: int
 
     @property
     def done(self) -> bool:
@@ -119,11 +117,9 @@ def recorded(path: Path) -> StoredPage:
     page = path.read_bytes()
     if len(page) != _SIZE:
         raise ValueError(f"{path} has {len(page)} bytes instead of {_SIZE}")
-    state, sent, acked, failed, unknown, started_at, updated_at = struct.unpack_from("=7q", page)
+    state, sent, acked, failed, unknown = struct.unpack_from("=5q", page)
     counted = Progress(sent=sent, acked=acked, failed=failed, unknown=unknown)
-    return StoredPage(
-        state=State(state), counted=counted, started_at=started_at, updated_at=updated_at
-    )
+    return StoredPage(state=State(state), counted=counted)
 
 
 class _Cell(Generic[T]):

@@ -1,8 +1,8 @@
 """Checks of what clients recorded: files, progress pages, tables, times.
 
 A client counts rows on its progress page after it has written them: a table with fewer rows than
-the page counts has lost some. A client that ended by itself has counted all of them. Clients of an
-older ackproof have no pages.
+the page counts has lost some. A client that ended by itself has counted all of them. An application
+has no page.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ackproof.clients.shared_page import StoredPage, total
+from ackproof.clients.shared_page import total
 from ackproof.clients.specs import ENDED_BY, FENCED, in_force_path
 from ackproof.errors import RunDirectoryError
 from ackproof.judgement.evidence import Evidence, micros, number_of, row_count
@@ -25,7 +25,6 @@ from ackproof.judgement.sends import CORRECTED_US, sends_of, transactions
 from ackproof.ledger import conversion, producer_ledger
 from ackproof.runs import table_files
 from ackproof.runs.verdict import StoppedProducer
-from ackproof.scenario.model import Scenario
 from ackproof.scenario.types import Commit
 from ackproof_spark.tables import (
     FOLLOWER_FETCH,
@@ -46,10 +45,6 @@ _FILE_NAME = re.compile(r"(?:in-force-)?(producer|consumer)-(\d+)\.(?:json|progr
 _RECORD = ("partition", "offset", "producer", "sequence")
 #: Multiplying 64-bit numbers by an odd number maps no two of them to the same number.
 _ODD = 0x9E3779B97F4A7C15
-
-#: How long a busy machine may keep a producer from its first send, and from its end after its last
-#: outcome, seconds.
-_DELAYED_S = 10.0
 
 
 def check_streams(evidence: Evidence) -> None:
@@ -196,13 +191,10 @@ def client_files(evidence: Evidence) -> Iterator[str]:
         for number in sorted(numbers["producer"]):
             if not (folder / f"in-force-producer-{number}.json").exists():
                 yield f"no file records whether producer-{number} stopped"
-    any_file = any(path.suffix in {".json", ".progress"} for path in folder.glob("*"))
     # If a client could not start, the run has an entry in `troubles`.
-    if record.troubles or not record.sealed or not any_file:
+    if record.troubles or not record.sealed:
         return
     for kind, known in numbers.items():
-        if known != set(range(len(known))):
-            yield f"the {kind}s are not numbered from 0 without a gap"
         for number in sorted(known):
             yield from _missing(folder, f"{kind}-{number}")
     if scenario.workload.probe:
@@ -388,15 +380,11 @@ def _consumed(evidence: Evidence) -> tuple[set[str], LastReads]:
 def send_times(evidence: Evidence) -> Iterator[str]:
     if not evidence.scenario.senders.times_are_recorded:
         return
-    pages = {
-        producer_ledger.table_path(evidence.run_dir, number).stem: page
-        for number, page in evidence.producer_pages().items()
-    }
     for path in evidence.ledgers():
-        yield from _times(path, evidence, pages.get(path.stem))
+        yield from _times(path, evidence)
 
 
-def _times(ledger: Path, evidence: Evidence, page: StoredPage | None) -> Iterator[str]:
+def _times(ledger: Path, evidence: Evidence) -> Iterator[str]:
     name, record, sends = ledger.stem, evidence.record, sends_of(evidence, ledger)
     if sends.untimed:
         yield f"{name} has {sends.untimed:,} acked sends without their times"
@@ -409,36 +397,3 @@ def _times(ledger: Path, evidence: Evidence, page: StoredPage | None) -> Iterato
     late = record.finished_at and last > micros(record.finished_at) + CORRECTED_US
     if early or late:
         yield f"{name} has sends that are dated outside the run"
-    if page is None:
-        return
-    waited = first - page.started_at
-    # A killed producer may have counted its first send without recording it.
-    if waited < -CORRECTED_US or (page.done and waited > _DELAYED_S * 1e6):
-        yield (
-            f"{name}: the first send in the ledger is {_apart(waited)} than the one on its "
-            "progress page"
-        )
-    rested = page.updated_at - last
-    if rested < -CORRECTED_US or (page.done and rested > _rest_s(evidence.scenario) * 1e6):
-        yield (
-            f"{name}: the last outcome in the ledger is {_apart(-rested)} than the last change of "
-            "its progress page"
-        )
-
-
-def _apart(microseconds: int) -> str:
-    word = "earlier" if microseconds < 0 else "later"
-    return f"{abs(microseconds) / 1e6:,.1f} s {word}"
-
-
-def _rest_s(scenario: Scenario) -> float:
-    """Return how long a producer may be idle between its last outcome and its end.
-
-    There is no limit if a fault may suspend it, or if it waits for a transaction's coordinator.
-    """
-    if scenario.workload.transactions is not None:
-        return float("inf")
-    if any(fault.hits == "client" for fault in scenario.every_fault):
-        return float("inf")
-    rates = [sends.rate / sends.producers for sends in scenario.sends.values() if sends.rate]
-    return _DELAYED_S + max((1 / rate for rate in rates), default=0.0)

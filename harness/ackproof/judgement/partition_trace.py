@@ -218,7 +218,7 @@ def _steps(
 def _cut_by(hits: Sequence[Mapping[str, Any]], broker: int, name: str) -> dict[str, Any]:
     """Return the fields of `Loads` that describe how power losses have cut the loaded log.
 
-    A loss without facts (an unverified fault, a run of an older version) may have cut any log.
+    A loss without facts, of an unverified fault, may have cut any log.
     """
     cuts = [
         {

@@ -124,7 +124,7 @@ class PredictionRecord(Record):
     prediction: PredictionReport
     #: The cluster's version or make, if it is not modelled.
     kafka_version: str = ""
-    #: The data of `prediction.diagram`. Older runs have none.
+    #: The data of `prediction.diagram`; None if there is none.
     diagram: Diagram | None = None
 
 

@@ -63,7 +63,7 @@ def write(evidence: Evidence, verdict: Verdict, spark: SparkSession) -> None:
 
 
 def overview_of(run_dir: Path) -> Overview:
-    """Return the stored overview; collect it for older and unjudged runs."""
+    """Return the stored overview; collect it for an unjudged run."""
     with suppress(RunDirectoryError):
         return runs.read_model(run_dir, NAME, Overview)
     evidence, verdict = Evidence(run_dir=run_dir), None
@@ -140,7 +140,7 @@ def _collect(evidence: Evidence, verdict: Verdict | None, ask: Ask) -> Overview:
         hidden_probed=max(len(probed) - MAX_LANES, 0),
         losses=losses,
         histories=histories(evidence),
-        trace=_trace(evidence, scenario) if losses and losses.count else None,
+        trace=_trace(evidence) if losses and losses.count else None,
         safer=safer(scenario, verdict, predict) if scenario and verdict else None,
         missing=evidence.missing,
     )
@@ -224,17 +224,9 @@ def _scenario(evidence: Evidence) -> Scenario | None:
         return None
 
 
-def _trace(evidence: Evidence, scenario: Scenario | None) -> Diagram | None:
-    """Return the diagram of the run's prediction.
-
-    Older runs stored text only. The model's present diagram is used if its text is the same.
-    """
+def _trace(evidence: Evidence) -> Diagram | None:
+    """Return the diagram of the run's prediction."""
     try:
-        foreseen = evidence.prediction
+        return evidence.prediction.diagram
     except RunDirectoryError:
         return None
-    drawn = foreseen.prediction.diagram
-    if foreseen.diagram is not None or not drawn or scenario is None:
-        return foreseen.diagram
-    record = predict(scenario)
-    return record.diagram if record.prediction.diagram == drawn else None

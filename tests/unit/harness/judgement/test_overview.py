@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from datetime import timedelta
 from itertools import pairwise
@@ -358,20 +357,6 @@ def test_a_damaged_table_of_clients_is_reported(with_clients, copied):
 def test_the_models_trace_is_that_of_the_prediction(explained, acks_all):
     assert overview_of(explained.directory).trace == synthetic.DIAGRAM
     assert overview_of(acks_all.directory).trace is None
-
-
-def test_an_older_run_has_the_trace_if_the_model_still_draws_it_so(explained, copied):
-    directory = copied(explained.directory)
-    path = directory / "prediction.json"
-    shutil.copy(ACKS, directory / "scenario.yaml")
-    scenario = loader.load(ACKS)[0].scenario
-    foreseen = predict(scenario)
-    path.write_text(foreseen.model_copy(update={"diagram": None}).model_dump_json())
-    assert overview_of(directory).trace == foreseen.diagram
-    document = json.loads(path.read_text())
-    document["prediction"]["diagram"][1] += "?"
-    path.write_text(json.dumps(document))
-    assert overview_of(directory).trace is None
 
 
 def test_the_model_is_asked_about_safer_settings_after_a_loss(acks_1):
