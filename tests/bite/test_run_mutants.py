@@ -28,7 +28,7 @@ from bite.judged_together import judged_together
 from bite.mutant import Mutant, copy
 from bite.run_mutants import falsify, reorder
 from spark_histories import parse
-from support.run_directories import RunDirectory, store
+from support.run_directories import RunDirectory, at, store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,6 +41,17 @@ ALONE = int(os.environ.get("ACKPROOF_ALONE", str(max(1, MUTANTS // 500))))
 SEED = int(os.environ.get("ACKPROOF_SEED", "1"))
 SENDS = 60
 
+KILL = {"fault": "kill", "target": "leader of orders-0", "when": "3 acked", "heal_after": "1s"}
+KILLED = {
+    "fault": "kill",
+    "target": "leader of orders-0",
+    "nodes": [1],
+    "parameters": "{}",
+    "verified": True,
+    "evidence": "broker 1 ended by SIGKILL",
+}
+TIMES = ("injected_at", "verified_at", "healed_at", "recovered_at")
+
 
 def _stored(folder: Path) -> Path:
     sends = [f"{p}/{n} to 0: acked at {2 * n + p}" for n in range(SENDS) for p in (0, 1)]
@@ -48,7 +59,8 @@ def _stored(folder: Path) -> Path:
     run_dir = store(
         folder / "run", parse({"sends": sends, "log": log, "ends": [f"0: 0-{2 * SENDS}"]})
     )
-    run = RunDirectory(path=run_dir).clients("producer-0.json")
+    run = RunDirectory(path=run_dir).change_scenario(faults=[KILL]).clients("producer-0.json")
+    run.write("fault_windows", [{**KILLED, **{name: at(s) for s, name in enumerate(TIMES, 1)}}])
     run.page("producer-0", State.DONE, 2 * SENDS, 2 * SENDS)
     seal(run_dir, runs.read_record(run_dir).model_copy(update={"readers": ["kafka"]}))
     return run_dir

@@ -38,6 +38,11 @@ _OF_PARTITION = (
     *("topicId", "partitionId", "replicas", "isr", "leader", "leaderEpoch", "partitionEpoch"),
     *("eligibleLeaderReplicas", "lastKnownElr"),
 )
+#: Before the JSON of a record, in Kafka's dump of the metadata log.
+_PAYLOAD = "payload: "
+#: The type of a record that a bundle leaves out.
+_OTHER = "OTHER"
+
 #: The fields of the metadata log's records that a bundle has.
 _FIELDS = {
     "TOPIC_RECORD": ("name", "topicId"),
@@ -312,7 +317,7 @@ def _of_node(node: NodeDisks) -> _Node:
 def _relevant(dump: str) -> Iterator[str]:
     """Yield the lines of a dump, with the fields that advice reads; other records are empty."""
     for line in dump.splitlines():
-        before, payload, record = line.partition("payload: ")
+        before, payload, record = line.partition(_PAYLOAD)
         if not payload:
             yield line
             continue
@@ -320,7 +325,7 @@ def _relevant(dump: str) -> Iterator[str]:
         kind, data = read["type"], read["data"]
         fields: Iterable[str] = _FIELDS.get(kind, ())
         if kind == "CONFIG_RECORD" and data.get("name") not in SETTINGS:
-            kind, fields = "OTHER", ()
+            kind, fields = _OTHER, ()
         kept = {name: data[name] for name in fields if name in data}
         yield f"{before}{payload}{json.dumps({'type': kind, 'version': 0, 'data': kept})}"
 
@@ -342,7 +347,9 @@ def contents(bundle: BundleDocument) -> Mapping[str, int]:
     nodes, live = bundle["nodes"], bundle["live"]
     kinds: Counter[str] = Counter()
     for line in bundle["metadata"].splitlines():
-        kinds["records of the metadata log"] += "payload: " in line and '"OTHER"' not in line
+        _, payload, record = line.partition(_PAYLOAD)
+        is_kept = bool(payload) and json.loads(record)["type"] != _OTHER
+        kinds["records of the metadata log"] += is_kept
     return {
         "nodes": len(nodes),
         "replicas": sum(len(node["replicas"]) for node in nodes),
