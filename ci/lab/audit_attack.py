@@ -17,7 +17,7 @@ from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import NewTopic
 from truth import read_to_ends
 
-from ackproof.cluster.admin import KEEP_EVERYTHING, PartitionView
+from ackproof.cluster.admin import PartitionView
 from ackproof.cluster.booted import KafkaCluster
 from ackproof.errors import ClusterError
 from ackproof.waiting import last_result, wait_for
@@ -25,6 +25,7 @@ from ackproof_faults.evidence import FaultError
 from ackproof_faults.fault import Fault
 from ackproof_faults.registry import registered
 from ackproof_model.planning import HEALS, PROCESS_STOPS, Operation, OperationKind, Plan, Stage
+from ackproof_model.removal import KEEP_EVERYTHING
 
 SESSION_S, LAG_S = 4.0, 6.0
 SETTINGS = {

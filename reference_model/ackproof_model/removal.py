@@ -65,6 +65,22 @@ class Records:
 
 
 LESS_THAN_A_DAY = Records()
+#: Records that are kept for as long as the settings allow.
+FOR_EVER = Records(lasts_s=math.inf)
+
+#: The values with which no setting removes records.
+KEEP_EVERYTHING: Mapping[str, str] = {
+    CLEANUP_POLICY: "delete",
+    RETENTION_MS: "-1",
+    RETENTION_BYTES: "-1",
+}
+#: Kafka's defaults, in all versions.
+DEFAULTS: Mapping[str, str] = {
+    CLEANUP_POLICY: "delete",
+    RETENTION_MS: str(7 * DAY_S * 1000),
+    RETENTION_BYTES: "-1",
+    MESSAGE_TIMESTAMP_TYPE: "CreateTime",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +88,7 @@ class Removal:
     """A setting by which acked records may be removed; `certain` if they are in any case.
 
     of_time: only because of wrong timestamps or clocks. of_head: the oldest records of the log.
+    in_time: the reason for a log that is written on and on.
     """
 
     key: str
@@ -79,6 +96,7 @@ class Removal:
     reason: str
     certain: bool = False
     of_time: bool = False
+    in_time: str = ""
 
     @property
     def of_head(self) -> bool:
@@ -155,6 +173,7 @@ def _by_size(settings: Mapping[str, object], records: Records) -> Iterator[Remov
         if certain
         else f"{by} may remove acked records, however young",
         certain=certain,
+        in_time=f"{by} removes acked records, however young",
     )
 
 
@@ -202,6 +221,16 @@ SYNONYMS: Mapping[str, Sequence[tuple[str, int]]] = {
     MESSAGE_TIMESTAMP_BEFORE_MAX_MS: [("log.message.timestamp.before.max.ms", 1)],
     MESSAGE_TIMESTAMP_DIFFERENCE_MAX_MS: [("log.message.timestamp.difference.max.ms", 1)],
 }
+
+
+def setting_names(key: str) -> Sequence[str]:
+    """Return a topic's setting and the settings of brokers that it replaces, the first counts."""
+    return [key, *(name for name, _ in SYNONYMS.get(key, ()))]
+
+
+def in_force(broker: Mapping[str, object], topic: Mapping[str, object]) -> dict[str, object]:
+    """Return the settings of a topic, its own and those that it inherits from brokers."""
+    return {**inherited(broker), **topic}
 
 
 def inherited(broker: Mapping[str, object]) -> dict[str, object]:

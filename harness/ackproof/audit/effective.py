@@ -14,20 +14,16 @@ from ackproof.own_config.configuration import (
     kafka_default,
 )
 from ackproof.scenario.kafka_clients import ALIASES, CONSUMER_DEFAULTS
+from ackproof_model import removal
 from ackproof_model.configuration import Profile
 from ackproof_model.kafka_settings import (
-    CLEANUP_POLICY,
     DEFAULT_REPLICATION_FACTOR,
     ENABLE_AUTO_COMMIT,
-    MESSAGE_TIMESTAMP_TYPE,
     MIN_INSYNC_REPLICAS,
     OFFSETS_TOPIC_REPLICATION_FACTOR,
-    RETENTION_BYTES,
-    RETENTION_MS,
     TRANSACTION_STATE_LOG_MIN_ISR,
     TRANSACTION_STATE_LOG_REPLICATION_FACTOR,
 )
-from ackproof_model.removal import DAY_S, SYNONYMS
 
 #: Defaults of brokers and topics that no version of the model changes.
 _BROKER_DEFAULTS: Mapping[str, str] = {
@@ -36,10 +32,7 @@ _BROKER_DEFAULTS: Mapping[str, str] = {
     OFFSETS_TOPIC_REPLICATION_FACTOR: "3",
     TRANSACTION_STATE_LOG_REPLICATION_FACTOR: "3",
     TRANSACTION_STATE_LOG_MIN_ISR: "2",
-    CLEANUP_POLICY: "delete",
-    RETENTION_MS: str(7 * DAY_S * 1000),
-    RETENTION_BYTES: "-1",
-    MESSAGE_TIMESTAMP_TYPE: "CreateTime",
+    **removal.DEFAULTS,
 }
 #: Frameworks that commit offsets themselves: they set enable.auto.commit to false unless the
 #: application sets it (Spring Kafka from 2.3 on, SmallRye Reactive Messaging, Kafka Streams).
@@ -94,7 +87,7 @@ def of_topic(setup: Setup, key: str) -> Given:
     """Return a setting of the topic: its own, that of the brokers, or Kafka's default."""
     if given := setup.settings.get(key) or setup.topic.settings.get(key):
         return given
-    for name, _ in SYNONYMS.get(key, ()):
+    for name in removal.setting_names(key)[1:]:
         if given := setup.own.broker.get(name):
             return given
     return of_broker(setup, key)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ackproof.audit.answer import Effect, Risk
 from ackproof.audit.effective import of_topic
@@ -11,38 +12,44 @@ from ackproof.audit.risk import decision, risk
 from ackproof.audit.setups import Setup
 from ackproof_model.kafka_settings import (
     CLEANUP_POLICY,
-    MESSAGE_TIMESTAMP_TYPE,
     RETENTION_BYTES,
     RETENTION_MS,
 )
-from ackproof_model.removal import Records, Removal, appended, inherited, removals
+from ackproof_model.removal import (
+    DEFAULTS,
+    FOR_EVER,
+    KEEP_EVERYTHING,
+    Removal,
+    appended,
+    in_force,
+    removals,
+)
 
-_KEYS = (CLEANUP_POLICY, RETENTION_MS, RETENTION_BYTES, MESSAGE_TIMESTAMP_TYPE)
 _AT_RISK = {
     CLEANUP_POLICY: "all but the newest record of each key",
     RETENTION_MS: "records that are older, and with CreateTime those whose producers date them "
     "back, as soon as they are written",
     RETENTION_BYTES: "the oldest records of each partition",
 }
-#: The value with which a setting removes nothing, and its price.
-_KEPT_BY = {
-    CLEANUP_POLICY: ("delete", "older records of a key are kept, too"),
-    **dict.fromkeys((RETENTION_MS, RETENTION_BYTES), ("-1", "the topic grows without limit")),
+#: The price of the value with which a setting removes nothing.
+_COSTS = {
+    CLEANUP_POLICY: "older records of a key are kept, too",
+    **dict.fromkeys((RETENTION_MS, RETENTION_BYTES), "the topic grows without limit"),
 }
 
 
 def risks(setup: Setup) -> Iterator[Risk]:
     """Yield the settings by which the topic's records end, without a failure."""
-    settings: dict[str, object] = {
-        **inherited({key: given.value for key, given in setup.own.broker.items()}),
-        **{key: given.value for key, given in setup.topic.settings.items()},
-    }
+    settings = in_force(
+        {key: given.value for key, given in setup.own.broker.items()},
+        {key: given.value for key, given in setup.topic.settings.items()},
+    )
     if not setup.defaults_hold:  # files that were not given may have retention
         settings = {RETENTION_MS: -1, **settings}
-    for key in _KEYS:
+    for key in DEFAULTS:
         settings.setdefault(key, of_topic(setup, key).value)
-    forever = Records(lasts_s=math.inf, misdated_s=math.inf, misdated_by="producers set them")
-    for removal in removals(settings, forever):
+    records = replace(FOR_EVER, misdated_s=math.inf, misdated_by="producers set them")
+    for removal in removals(settings, records):
         yield risk(
             setup,
             Effect.REMOVED,
@@ -51,14 +58,19 @@ def risks(setup: Setup) -> Iterator[Risk]:
             case="B28",
             at_risk=_AT_RISK[removal.key] if not appended(settings) else removal.reason,
             decided_by=[
-                decision(removal.key, of_topic(setup, removal.key), *_KEPT_BY[removal.key])
+                decision(
+                    removal.key,
+                    of_topic(setup, removal.key),
+                    KEEP_EVERYTHING[removal.key],
+                    _COSTS[removal.key],
+                )
             ],
         )
 
 
 def _text(removal: Removal, *, by_producers: bool) -> str:
     if removal.key != RETENTION_MS:
-        return removal.reason.replace("may remove", "removes")
+        return removal.in_time or removal.reason
     whose = "the timestamps that producers set" if by_producers else "the brokers' timestamps"
     days = int(removal.value) / 86_400_000
     return f"retention removes records {days:g} days (retention.ms={removal.value}) after {whose}"

@@ -17,12 +17,10 @@ from ackproof.scenario.types import setting_text
 from ackproof.waiting import wait_for
 from ackproof_faults.interfaces.cluster import Placement, TopicPartition
 from ackproof_model.kafka_settings import (
-    CLEANUP_POLICY,
     DELIVERY_TIMEOUT_MS,
     LINGER_MS,
-    RETENTION_BYTES,
-    RETENTION_MS,
 )
+from ackproof_model.removal import KEEP_EVERYTHING
 from ackproof_spark.record import END_MARKER
 
 #: How long to wait for the leader of a partition whose earliest offset is requested.
@@ -34,7 +32,6 @@ _MARKER_KEY = "end-marker"
 RECOVERY_S = 90.0
 
 #: Settings of a topic whose records are never removed.
-KEEP_EVERYTHING = {CLEANUP_POLICY: "delete", RETENTION_MS: "-1", RETENTION_BYTES: "-1"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,6 @@ from typing import Any
 
 from ackproof.clients import forwarding
 from ackproof.clients.supervisor import ClientSupervisor
-from ackproof.cluster.admin import KEEP_EVERYTHING
 from ackproof.cluster.booted import KafkaCluster
 from ackproof.cluster.hanging_transactions import HangingTransaction, HangingTransactions
 from ackproof.errors import ClusterError
@@ -23,6 +22,7 @@ from ackproof.scenario.removal import removes
 from ackproof.waiting import wait_for
 from ackproof_faults import FaultError, Schedule
 from ackproof_faults.interfaces.cluster import Cluster, TopicPartition
+from ackproof_model.removal import KEEP_EVERYTHING
 from ackproof_spark.reading.final_log import PartitionEnd
 
 

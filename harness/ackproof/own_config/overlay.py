@@ -6,7 +6,6 @@ and of its producers are replaced.
 
 from __future__ import annotations
 
-import math
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -55,16 +54,17 @@ from ackproof_model.kafka_settings import (
     RETENTION_MS,
 )
 from ackproof_model.removal import (
+    FOR_EVER,
+    KEEP_EVERYTHING,
     LESS_THAN_A_DAY,
-    SYNONYMS,
-    Records,
     appended,
-    inherited,
+    in_force,
     removals,
+    setting_names,
 )
 
 #: Topic settings that would remove records: retention is off in a run.
-_REMOVING = (RETENTION_MS, RETENTION_BYTES, CLEANUP_POLICY, "delete.retention.ms")
+_REMOVING = (*KEEP_EVERYTHING, "delete.retention.ms")
 
 _NOT_TIERED = "a run's brokers have no remote store"
 _TIERED = re.compile(r"remote\.(storage|log|copy)\.|local\.retention\.")
@@ -276,8 +276,10 @@ class Overlay:
 
     def _removals(self, broker: Settings, topic: Settings) -> None:
         """Report the settings that remove acked records; a run of ackproof keeps them."""
-        settings = inherited({key: given.value for key, given in broker.items()})
-        settings |= {key: given.value for key, given in topic.items()}
+        settings = in_force(
+            {key: given.value for key, given in broker.items()},
+            {key: given.value for key, given in topic.items()},
+        )
         soon = {removal.key for removal in removals(settings, LESS_THAN_A_DAY)}
         own = {**broker, **topic}
         by_brokers = appended(settings)
@@ -289,9 +291,8 @@ class Overlay:
             RETENTION_MS: "removes acked records that are older by their timestamps, which "
             f"{stamps}; the run keeps them",
         }
-        for removal in removals(settings, Records(lasts_s=math.inf)):
-            names = [removal.key, *(name for name, _ in SYNONYMS[removal.key])]
-            key = next(name for name in names if name in own)
+        for removal in removals(settings, FOR_EVER):
+            key = next(name for name in setting_names(removal.key) if name in own)
             text = f"{own[key].source}: {key}={own[key].value}: {reasons[removal.key]}"
             (self.warnings if removal.key in soon else self.used).append(text)
 

@@ -9,8 +9,16 @@ from ackproof.scenario.model import Scenario
 from ackproof.scenario.types import Problem, YamlPath
 from ackproof.scenario.workload import Sends, Workload
 from ackproof_model.effects import Client, Configures, Skews
-from ackproof_model.kafka_settings import CLEANUP_POLICY, RETENTION_BYTES, RETENTION_MS
-from ackproof_model.removal import DAY_S, Records, Removal, inherited, removals
+from ackproof_model.kafka_settings import CLEANUP_POLICY
+from ackproof_model.removal import (
+    DAY_S,
+    FOR_EVER,
+    KEEP_EVERYTHING,
+    Records,
+    Removal,
+    in_force,
+    removals,
+)
 
 #: The longest time from the last send to the reading of the final log, seconds.
 _FINAL_PHASE_S = 3600
@@ -43,9 +51,8 @@ def counted(scenario: Scenario) -> bool:
 
     They are if a setting limits how long records remain, or if the scenario expects anything.
     """
-    unlimited = Records(lasts_s=math.inf)
     return scenario.expect.removed != "any" or any(
-        any(removals(settings, unlimited))
+        any(removals(settings, FOR_EVER))
         for topic in scenario.sends
         for settings in _settings(scenario, topic)
     )
@@ -56,9 +63,8 @@ def _settings(scenario: Scenario, topic: str) -> Iterator[Mapping[str, object]]:
 
     ackproof creates topics that keep everything unless they have settings of their own.
     """
-    brokers = inherited(scenario.cluster.settings)
-    kept = {CLEANUP_POLICY: "delete", RETENTION_MS: -1, RETENTION_BYTES: -1}
-    settings = {**brokers, **kept, **scenario.topics[topic].settings}
+    own = {**KEEP_EVERYTHING, **scenario.topics[topic].settings}
+    settings = in_force(scenario.cluster.settings, own)
     yield settings
     changed = [
         {effect.key: effect.value}

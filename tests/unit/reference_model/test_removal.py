@@ -6,7 +6,17 @@ from typing import Any
 
 import pytest
 
-from ackproof_model.removal import DAY_S, Records, inherited, removals
+from ackproof_model.removal import (
+    DAY_S,
+    DEFAULTS,
+    FOR_EVER,
+    KEEP_EVERYTHING,
+    Records,
+    in_force,
+    inherited,
+    removals,
+    setting_names,
+)
 
 WEEK = 7 * DAY_S * 1000
 
@@ -89,3 +99,24 @@ def test_topics_inherit_the_finest_unit_of_a_brokers_retention(
 def test_topics_inherit_what_else_decides_a_removal() -> None:
     broker = {"log.cleanup.policy": "compact", "log.segment.bytes": 5, "num.partitions": 3}
     assert inherited(broker) == {"cleanup.policy": "compact", "segment.bytes": 5}
+
+
+def test_nothing_is_removed_by_the_values_that_keep_everything() -> None:
+    broker = {"log.retention.hours": 1, "log.cleanup.policy": "compact,delete"}
+    assert not [*removals(in_force(broker, KEEP_EVERYTHING), FOR_EVER)]
+    for key in KEEP_EVERYTHING:
+        if key != "retention.bytes":  # brokers limit no size here
+            changed = {name: value for name, value in KEEP_EVERYTHING.items() if name != key}
+            assert [*removals(in_force(broker, changed), FOR_EVER)], key
+
+
+def test_kafkas_defaults_remove_records_after_a_week() -> None:
+    [removal] = removals(DEFAULTS, FOR_EVER)
+    assert (removal.key, removal.value) == ("retention.ms", "604800000")
+    assert setting_names("retention.ms")[:2] == ["retention.ms", "log.retention.ms"]
+
+
+def test_a_log_that_is_written_on_and_on_loses_its_oldest_records() -> None:
+    [removal] = removals({"retention.bytes": 1}, FOR_EVER)
+    assert "may remove" in removal.reason
+    assert removal.in_time == ("retention (retention.bytes=1) removes acked records, however young")
