@@ -9,8 +9,15 @@ from types import ModuleType
 from typing import Any
 
 from ackproof_model.kafka import epoch_cache, partition_change, producer_state
+from ackproof_model.replication import isr, leader, log_truncation, replica
 from ackproof_model.transactions import coordinator
-from conformance import coordinator_cases, log_cases, partition_cases
+from conformance import (
+    coordinator_cases,
+    log_cases,
+    partition_cases,
+    replica_cases,
+    truncation_cases,
+)
 from conformance.kafka_classes import Oracle
 
 Version = tuple[int, ...]
@@ -20,13 +27,13 @@ Version = tuple[int, ...]
 class Subject:
     """A question that `java/Oracle.java` answers, and how our rules do.
 
-    rules: the module with the rules. draw: makes a random case; None if every case is compared.
+    rules: the modules with the rules. draw: makes a random case; None if every case is compared.
     line: the case as the oracle reads it. ours: our answer, by the rules in a module. smaller: the
     case with one thing less. kafkas: the part of the oracle's answer that is compared.
     """
 
     question: str
-    rules: ModuleType
+    rules: tuple[ModuleType, ...]
     draw: Callable[[random.Random], Any] | None
     line: Callable[[Any], str]
     ours: Callable[[Any, Version, ModuleType], str]
@@ -35,7 +42,7 @@ class Subject:
 
     def answer(self, case: Any, version: Version) -> str:
         """Return our answer."""
-        return self.ours(case, version, self.rules)
+        return self.ours(case, version, self.rules[0])
 
     def asked(self, oracle: Oracle, cases: Sequence[Any]) -> list[str]:
         """Return Kafka's answers."""
@@ -52,7 +59,7 @@ class Subject:
 SUBJECTS = [
     Subject(
         question="partition",
-        rules=partition_change,
+        rules=(partition_change,),
         draw=partition_cases.random_case,
         line=partition_cases.line,
         ours=partition_cases.ours,
@@ -60,7 +67,7 @@ SUBJECTS = [
     ),
     Subject(
         question="epochs",
-        rules=epoch_cache,
+        rules=(epoch_cache,),
         draw=log_cases.random_epochs,
         line=log_cases.line,
         ours=lambda case, _, rules: log_cases.epochs(case, rules),
@@ -68,7 +75,7 @@ SUBJECTS = [
     ),
     Subject(
         question="producer",
-        rules=producer_state,
+        rules=(producer_state,),
         draw=log_cases.random_producer,
         line=log_cases.line,
         ours=log_cases.producer,
@@ -76,11 +83,28 @@ SUBJECTS = [
     ),
     Subject(
         question="coordinator",
-        rules=coordinator,
+        rules=(coordinator,),
         draw=None,
         line=coordinator_cases.line,
         ours=coordinator_cases.ours,
         smaller=lambda _: (),
         kafkas=coordinator_cases.kafkas,
+    ),
+    Subject(
+        question="truncation",
+        rules=(log_truncation,),
+        draw=truncation_cases.random_case,
+        line=truncation_cases.line,
+        ours=truncation_cases.ours,
+        smaller=truncation_cases.smaller,
+        kafkas=truncation_cases.kafkas,
+    ),
+    Subject(
+        question="replica",
+        rules=(replica, leader, isr, log_truncation),
+        draw=replica_cases.random_case,
+        line=replica_cases.line,
+        ours=replica_cases.ours,
+        smaller=replica_cases.smaller,
     ),
 ]

@@ -99,6 +99,8 @@ public class Oracle {
             case "partition": question = Oracle::partitionChange; break;
             case "epochs": question = new Epochs(); break;
             case "producer": question = new Producers(); break;
+            case "truncation": question = new Replication.Rounds(); break;
+            case "replica": question = new Replication.Lives(); break;
             case "coordinator": question = new Transactions.Requests(); break;
             default: throw new IllegalArgumentException(arguments[0]);
         }
@@ -227,35 +229,40 @@ public class Oracle {
             (self, method, arguments) -> answers.get(method.getName()));
     }
 
+    /** An epoch cache of its own that writes to no disk. */
+    static LeaderEpochFileCache epochCache() throws Exception {
+        File folder = Files.createTempDirectory("epochs").toFile();
+        File file = new File(folder, "leader-epoch-checkpoint");
+        LeaderEpochCheckpointFile nowhere = new LeaderEpochCheckpointFile(file, new LogDirFailureChannel(1)) {
+            @Override
+            public void write(Collection<EpochEntry> epochs) {
+            }
+
+            @Override
+            public void writeIfDirExists(Collection<EpochEntry> epochs) {
+            }
+
+            @Override
+            public List<EpochEntry> read() {
+                return List.of();
+            }
+        };
+        file.deleteOnExit();
+        folder.deleteOnExit();
+        return new LeaderEpochFileCache(new TopicPartition("t", 0), nowhere,
+            (Scheduler) proxy(Scheduler.class, Map.of()));
+    }
+
     /** LeaderEpochFileCache: does what is asked step by step, then tells the entries. */
     static final class Epochs implements Question {
-        private final LeaderEpochCheckpointFile nowhere;
+        private final LeaderEpochFileCache cache = epochCache();
 
         Epochs() throws Exception {
-            File folder = Files.createTempDirectory("epochs").toFile();
-            File file = new File(folder, "leader-epoch-checkpoint");
-            nowhere = new LeaderEpochCheckpointFile(file, new LogDirFailureChannel(1)) {
-                @Override
-                public void write(Collection<EpochEntry> epochs) {
-                }
-
-                @Override
-                public void writeIfDirExists(Collection<EpochEntry> epochs) {
-                }
-
-                @Override
-                public List<EpochEntry> read() {
-                    return List.of();
-                }
-            };
-            file.deleteOnExit();
-            folder.deleteOnExit();
         }
 
         @Override
         public String answer(Case given) {
-            LeaderEpochFileCache cache = new LeaderEpochFileCache(new TopicPartition("t", 0), nowhere,
-                (Scheduler) proxy(Scheduler.class, Map.of()));
+            cache.clearAndFlush();
             List<String> answers = new ArrayList<>();
             for (String step : given.words("steps")) {
                 String[] parts = step.split(":");
