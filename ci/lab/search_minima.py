@@ -1,4 +1,4 @@
-"""Searches the smallest losing budgets of every set of rules, and stores them in `losing.json`.
+"""Searches the smallest losing budgets of every set of rules, and stores them in `minima.json`.
 
 `ci/lab/minima` calls it. An audit asks about up to three failures, of which one is that followers
 lag: then the budgets have any number of shrinks. Results of the same source are kept, and extended

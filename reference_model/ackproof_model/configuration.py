@@ -158,6 +158,12 @@ class Profile:
         return 6.0 if self.short_timers else 18.0
 
 
+#: Since this version, logs and records have leader epochs (KIP-98, KIP-101).
+LEADER_EPOCHS_SINCE = (0, 11)
+#: Since this version, a replica's directory is part of its assignment (KIP-858).
+DIRECTORY_IDS_SINCE = (3, 7)
+
+
 @cache
 def _profile(patch: tuple[int, ...]) -> Profile:
     version = patch[:2]
@@ -196,7 +202,7 @@ def _with_elr(kafka_version: str, elr: bool | None) -> Profile:
 
 
 def _truncation(version: tuple[int, ...]) -> Truncation:
-    if version < (0, 11):
+    if version < LEADER_EPOCHS_SINCE:
         return Truncation.HIGH_WATERMARK
     if version < (2, 0):
         return Truncation.KIP_101

@@ -19,7 +19,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar, Literal
 
-from ackproof_model.configuration import Configuration, Profile
+from ackproof_model.configuration import (
+    DIRECTORY_IDS_SINCE,
+    LEADER_EPOCHS_SINCE,
+    Configuration,
+    Profile,
+)
 from ackproof_model.kafka_settings import (
     CLEANUP_POLICY,
     ELIGIBLE_LEADER_REPLICAS_VERSION,
@@ -37,9 +42,6 @@ _HEARTBEAT_S = 2.0
 
 _ANY_NUMBER = math.inf
 
-_LEADER_EPOCHS = (0, 11)
-#: Since this version, a replica's directory is part of its assignment (KIP-858).
-_DIRECTORY_IDS = (3, 7)
 
 #: replication: between brokers (with ZooKeeper, the controller is a broker); controllers: between
 #: nodes and controllers (or ZooKeeper); clients: between brokers and clients.
@@ -258,7 +260,7 @@ class Ends(Effect):
             return None
         if self.nodes == "every" and partition.profile.zookeeper:
             return None
-        if self.log_dir is not None or (self.renewed and partition.version >= _DIRECTORY_IDS):
+        if self.log_dir is not None or (self.renewed and partition.version >= DIRECTORY_IDS_SINCE):
             # The directory is unknown, or its broker may lead only once it is assigned (KIP-858).
             return None
         quorum = (QuorumLost(),) if self.nodes == "every" else ()
@@ -600,7 +602,7 @@ class SetsBack(Effect):
         return None if marks else ()
 
     def worst_case(self, hit: Hit) -> WorstCase:
-        if self.high_watermarks and hit.partition.version < _LEADER_EPOCHS:
+        if self.high_watermarks and hit.partition.version < LEADER_EPOCHS_SINCE:
             return WorstCase(counts=Counts(power_losses=hit.replicas))
         return NOTHING
 

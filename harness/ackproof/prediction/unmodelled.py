@@ -26,6 +26,7 @@ from ackproof.scenario.removal import counted, removed_by
 from ackproof.scenario.types import Setting
 from ackproof.scope import beyond
 from ackproof_model import Likelihood, Prediction
+from ackproof_model.configuration import LEADER_EPOCHS_SINCE
 from ackproof_model.effects import SLACK_S, Disturbance, Intercepts
 from ackproof_model.kafka_settings import ENABLE_IDEMPOTENCE, TRANSACTIONAL_ID
 from ackproof_spark.anomaly import OF_REPLICAS, Anomaly
@@ -34,7 +35,6 @@ from ackproof_spark.anomaly import OF_REPLICAS, Anomaly
 _PROTOCOL = "inter.broker.protocol.version"
 #: Records of an older format have no leader epochs (KIP-98, KIP-101).
 _FORMATS = ("log.message.format.version", "message.format.version")
-_LEADER_EPOCHS = (0, 11)
 
 _OUT_OF_ORDER = "OUT_OF_ORDER_SEQUENCE_NUMBER"
 
@@ -57,7 +57,7 @@ def _unknown_settings(scenario: Scenario) -> Iterator[str]:
         for key in (_PROTOCOL, *_FORMATS):
             value = str(settings.get(key, scenario.kafka))
             release = _release(value)
-            older = key == _PROTOCOL or release < _LEADER_EPOCHS
+            older = key == _PROTOCOL or release < LEADER_EPOCHS_SINCE
             if older and release != _release(scenario.kafka):
                 yield (
                     f"{key}={value} makes brokers of {scenario.kafka} follow the rules of another "

@@ -85,11 +85,11 @@ class Outcome:
 
 
 def outcome(situation: Situation, steps: Sequence[Step], *, writes: int = 0) -> Outcome:
-    """Return what the steps do to a partition; each begins when nothing changes any more.
+    """Return what the steps do to a partition.
 
-    A failure happens at any time. writes: how many records are written meanwhile. Then all steps
-    and writes happen at any time.
-    Partitions of the same state, but for their offsets, are searched once.
+    Each step starts once the cluster is quiet; a failure may strike at any moment. With `writes`,
+    so many records are written meanwhile, and every step may start at any moment. Partitions in the
+    same state, but for their offsets, are searched once.
     """
     found = _found(situation.kind, tuple(steps), writes)
     if not found.may_lose:

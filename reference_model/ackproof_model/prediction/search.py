@@ -1,11 +1,35 @@
 """Exhaustive search of every state that a schedule allows.
 
-The search goes layer by layer. Within a layer, producer, brokers and controller take every possible
-step; the steps of the schedule lead to later layers. A complete layer shows which states can still
-meet the conditions of the schedule. `or_after` fires only in states in which steps that certainly
-happen earlier cannot meet them. A step without a timer happens within the bounds of the schedule.
+A layer is a part of the schedule: the faults that have begun, and those that are healed. Within a
+layer, producer, brokers and controller take every possible step. The steps of the schedule (begin a
+fault, heal it, end the run) lead to later layers. Here fault 1, a kill of leader A, is healed when
+the leader has changed, or after 20 s:
 
-The search is breadth first over all layers, so traces are shortest.
+    layer: fault 1 has begun                         layer: fault 1 is healed
+    +------------------------------------------+     +-----------------------+
+    |  a --fetch--> b                          |     |                       |
+    |  |            |                          |     |                       |
+    |  | fence      | fence (session timer)    |     |                       |
+    |  v            v                          |     |                       |
+    |  c --fetch--> d --learn--> e             |     |                       |
+    |  |            |            +- leader changed ->|  e' --> ...           |
+    |  |            +-------------- leader changed ->|  d' --> ...           |
+    |  +--------------------------- leader changed ->|  c' --> ...           |
+    +------------------------------------------+     +-----------------------+
+
+From a and b the fault is not healed after 20 s: the session must have ended before.
+
+A layer is completed before the schedule takes a step from it, since two questions need all of it:
+
+- In time (`_in_time`): may the schedule's step still happen here, so many seconds after the fault?
+  Not if a timer is open that must have fired earlier: the brokers would have taken its step first.
+- Certain (`_reaching`): do steps lead from here to a state that meets the condition, without a
+  timer or with one that must have fired by then? Steps without a timer take no time, so then the
+  condition is met first, and `or_after` does not fire. A prediction is `certain` if every final
+  state has the anomaly (`_judge`).
+
+A timer may have fired, and must have fired, within the limits of the schedule (`Model`). The search
+is breadth first over all layers, so traces are shortest.
 """
 
 from __future__ import annotations
@@ -389,9 +413,9 @@ class _Search:
             self._enter(stepping.standing_for(number, there), run, index, label)
 
     def _in_time(self, pending: Pending, index: int, seconds: float) -> bool:
-        """Whether no timer is overdue `seconds` after the reference of `pending`.
+        """Whether no timer is overdue `seconds` after the fault from which `pending` counts.
 
-        This includes the states after brokers have learned metadata.
+        Nor in the states after brokers have learned metadata, which takes no time.
         """
         stepping = self._exploration.stepping
         key = pending.reference, seconds, stepping.pairs[index][0]
@@ -407,7 +431,7 @@ class _Search:
         return not learned or all(self._in_time(pending, other, seconds) for other in learned)
 
     def _reaching(self, goals: Iterable[int], counts: Callable[[Timer], bool]) -> set[int]:
-        """Return the states from which prompt steps, and timers that count, lead to `goals`."""
+        """Return the states from which steps lead to `goals`: without a timer, or `counts` it."""
         reached = set(goals)
         frontier = list(reached)
         before, by_timer = self._before, self._before_by_timer

@@ -50,13 +50,18 @@ _Parts = tuple[Controller, tuple[Broker, ...], Run, Harm]
 class _Cluster:
     """A value of the cluster, and the parts that clients' steps and reductions read.
 
-    moves: computed when first needed, with the timers that they wait for, and whether some of them
-    are prompt. producer: phase and reachable leader. requests: the parts
-    that the requests at each broker read. reading: the records that consumers read, those that need
-    no mark, and how many records belong to earlier phases. leaders: None without a final leader,
-    else the old leaders. log: that of the final leader, where it is settled. in_logs: takes from
-    statuses those of the records in logs. stored: the records in logs, where a record may
-    be given up.
+    moves: its steps, computed when first needed.
+    timers: those that the moves wait for.
+    prompt: whether some of them wait for no timer.
+    waits: nothing matters before the faults are healed (`reduction.awaits_heals_only`).
+    producer: the phase and the leader that the producer can reach.
+    requests: for each broker, the parts that requests at it read.
+    reading: the records that consumers read, those that need no mark, and how many records belong
+        to earlier phases.
+    leaders: the old leaders; None without a final leader.
+    log: that of the final leader, where it is settled.
+    in_logs: picks the statuses of records that some log holds.
+    stored: the records in logs, where a record may be given up.
     """
 
     parts: _Parts

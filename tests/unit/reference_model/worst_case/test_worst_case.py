@@ -95,7 +95,22 @@ def test_with_elr_replicas_that_move_again_may_be_elected_with_an_empty_log(
     assert ("stay in the ELR" in found.reasons["lost"]) is not impossible
 
 
-def test_the_smallest_losing_budgets_are_an_antichain() -> None:
+@pytest.mark.parametrize(
+    ("counts", "limits"),
+    [
+        (Counts(kills=1), "up to 1 SIGKILL"),
+        (Counts(shrinks=math.inf), "any number of ISR shrinks"),
+        (
+            Counts(kills=30, shrinks=math.inf, fencings=2),
+            "up to 30 SIGKILLs, 2 lost sessions and any number of ISR shrinks",
+        ),
+    ],
+)
+def test_numbers_are_limits_in_words(counts: Counts, limits: str) -> None:
+    assert counts.limits == limits
+
+
+def test_the_smallest_losing_numbers_are_an_antichain() -> None:
     found = search_minima(question(), failures=2)
     assert found.searched == 2
     smallest = {one.counts for one in found.losing}
