@@ -13,7 +13,7 @@ from typing import Any
 import catalogue_pages
 
 from ackproof.audit.answer import Effect
-from ackproof.audit.cases import FILE
+from ackproof.audit.risk import FILE
 from ackproof.scenario.loader import Configured
 
 #: Effects that a run counts, with the key of `expect` and that of `observed`.

@@ -15,7 +15,8 @@ from functools import cache
 from itertools import islice
 from typing import Any, Self
 
-from ackproof.audit.risks import found_sets, question_of
+from ackproof.audit.failure import EVENTS
+from ackproof.audit.losses import found_sets, question_of
 from ackproof.audit.setups import Setup, setups
 from ackproof.own_config.configuration import Client, FileLine, Given, OwnConfig, Topic
 from ackproof_model.adversary.successors import lost
@@ -41,12 +42,8 @@ _ROUNDS = 12
 _MOST_SCHEDULES = 5_000
 #: Failures that are perturbations of the adversary, and operations that are failures.
 _KINDS = {
-    "crash": "kills",
-    "power_loss": "power_losses",
+    **{str(failure): event.perturbation for failure, event in EVENTS.items() if event.perturbation},
     "disk_replaced": "power_losses",
-    "clean_restart": "clean_stops",
-    "lost_session": "fencings",
-    "lag": "shrinks",
 }
 _OPERATIONS = {
     "kills": OperationKind.KILL,

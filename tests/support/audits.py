@@ -6,18 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from ackproof.audit.answer import (
-    Alternative,
-    Answer,
-    Audit,
-    Decision,
-    Effect,
-    Failure,
-    Failures,
-    Risk,
-    Runs,
-    When,
-)
+from ackproof.audit.answer import Alternative, Answer, Audit, Decision, Effect, Risk, Runs, When
+from ackproof.audit.failure import Failure, Failures
 from ackproof.audit.finishing import losses
 from ackproof.audit.merging import Assumed
 from ackproof.audit.table import table

@@ -19,7 +19,11 @@ PACKAGES = {
 EXPORTS = ("ackproof.api", "ackproof.pytest_plugin", "ackproof_faults.conditions.builders")
 
 #: Folders whose modules a registry imports by their names, and what it calls in them.
-REGISTERED = {"ackproof.audit.outputs": "render", "ackproof.own_config.formats": "FORMAT"}
+REGISTERED = {
+    "ackproof.audit.outputs": {"render"},
+    "ackproof.audit.risks": {"KIND", "risks"},
+    "ackproof.own_config.formats": {"FORMAT"},
+}
 
 ALLOWED = {
     "ackproof.ledger.producer_ledger.recover": "reads a ledger that is still being written",
@@ -85,7 +89,7 @@ def _is_root(module: str, node: ast.stmt, used_elsewhere: set[str]) -> bool:
         or isinstance(node, ast.ClassDef)
         or bool(getattr(node, "decorator_list", ()))
         or module in (*EXPORTS, *PACKAGES)
-        or REGISTERED.get(module.rpartition(".")[0]) in names
+        or bool(REGISTERED.get(module.rpartition(".")[0], set()).intersection(names))
         or any(name == "main" or name.startswith("__") or name in used_elsewhere for name in names)
     )
 

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from ackproof import safe_files
-from ackproof.audit.answer import Answer, Audit, Effect, Failure, Risk
+from ackproof.audit.answer import Answer, Audit, Effect, Risk
+from ackproof.audit.failure import Failure
 from ackproof.errors import ScenarioError
 
 FILE = ".ackproof.yaml"

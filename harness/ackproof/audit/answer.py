@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from ackproof.audit.failure import Failures
 from ackproof.own_config.configuration import FileRead, FileRefused, Given, Origin
 
 SCHEMA = "ackproof.audit/1"
@@ -30,33 +31,6 @@ class Effect(StrEnum):
     READS_STOP = "reads_stop"
     REMOVED = "removed"
     REFUSED = "refused"
-
-
-class Failure(StrEnum):
-    """An event in an operator's words.
-
-    CRASH: a broker's process dies; its log stays. CLEAN_RESTART: a controlled shutdown and a start.
-    LEADER_MOVE: a planned election of another member of the ISR. POWER_LOSS: a broker's machine
-    dies, and its log loses what was not flushed. DISK_REPLACED: a broker returns with empty disks.
-    LAG: the followers are slow or cut off until they leave the ISR, however many. LOST_SESSION: the
-    controller fences a broker that runs. RACK: all brokers of a rack lose power. CONTROLLERS: the
-    majority of controllers is gone. PARTITIONS_ADDED: the topic gets more partitions.
-    """
-
-    CRASH = "crash"
-    CLEAN_RESTART = "clean_restart"
-    LEADER_MOVE = "leader_move"
-    POWER_LOSS = "power_loss"
-    DISK_REPLACED = "disk_replaced"
-    LAG = "lag"
-    LOST_SESSION = "lost_session"
-    RACK = "rack"
-    CONTROLLERS = "controllers"
-    CLIENT_CRASH = "client_crash"
-    CLIENT_TIMEOUT = "client_timeout"
-    CONSUMER_CRASH = "consumer_crash"
-    REBALANCE = "rebalance"
-    PARTITIONS_ADDED = "partitions_added"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +81,7 @@ class Risk:
 
     effect: Effect
     likelihood: str
-    failures: tuple[Failure, ...]
+    failures: Failures
     when: When = field(default_factory=dict)
     case: str = ""
     text: str
@@ -119,9 +93,6 @@ class Risk:
     here: Proof | None = None
     failing: bool = False
 
-
-#: A multiset of failures, sorted in the order of `Failure`.
-Failures = tuple[Failure, ...]
 
 #: Assumed values of settings that nobody states.
 When = Mapping[str, "str | Versions"]

@@ -6,33 +6,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from ackproof.audit import (
-    availability,
-    clients,
-    consumers,
-    defects,
-    merging,
-    refused,
-    removed,
-)
-from ackproof.audit.answer import (
-    Alternative,
-    Answer,
-    Audit,
-    Decision,
-    Effect,
-    Failures,
-    Risk,
-    When,
-)
+from ackproof.audit import merging
+from ackproof.audit.answer import Alternative, Answer, Audit, Decision, Effect, Risk, When
 from ackproof.audit.changes import best, decided_by
 from ackproof.audit.detail import Detail
+from ackproof.audit.failure import Failures
 from ackproof.audit.finishing import Draft
+from ackproof.audit.losses import Lost, largest_without, lost
 from ackproof.audit.merging import Assumed
 from ackproof.audit.producers import CLIENT, LIBRARY
-from ackproof.audit.risks import Lost, lost
+from ackproof.audit.risk import Subject
+from ackproof.audit.risks import of_subject
 from ackproof.audit.setups import (
     MINIMUM,
     MODE,
@@ -68,6 +54,7 @@ _NOT_LOOKED_AT = (
 )
 #: How many changes are proposed.
 _MOST_CHANGES = 2
+_NOTHING_LOST = Lost(risks=(), survives=(), undecided=())
 _NO_CONSUMER = "consumers, which no file describes"
 _NO_BROKERS = "what brokers' settings decide that no file states: retention, racks, controllers"
 
@@ -278,30 +265,31 @@ def _order(risk: Risk) -> tuple[int, int, int]:
 def answered(setups: Iterable[Setup]) -> Assumed:
     """Return the answer of each setup of a topic and producer; alike ones are answered once."""
     parts: list[tuple[Risk, ...]] = []
-    known: dict[object, tuple[int, Any]] = {}
+    known: dict[object, tuple[int, Lost]] = {}
     answers: list[_One] = []
 
     def part(risks: Iterable[Risk]) -> int:
         parts.append(tuple(risks))
         return len(parts) - 1
 
-    def once(find: Callable[[Setup], Any], setup: Setup) -> tuple[int, Any]:
-        ignored = INDEPENDENT_OF[find]
+    def once(subject: Subject, setup: Setup) -> tuple[int, Lost]:
+        ignored = INDEPENDENT_OF[subject]
         when = tuple(pair for pair in setup.when.items() if pair[0] not in ignored)
         acks = "" if ACKS in ignored else setup.partition.acks
         waits = _WAITS not in ignored and setup.partition.acks == "all"
-        key = (find, when, acks, waits, setup.refusal)
+        key = (subject, when, acks, waits, setup.refusal)
         if key not in known:
-            found = find(setup)
-            known[key] = part(found.risks if isinstance(found, Lost) else found), found
+            lost = _losses(setup) if subject is Subject.LOSSES else _NOTHING_LOST
+            risks = lost.risks if subject is Subject.LOSSES else _found(subject, setup)
+            known[key] = part(risks), lost
         return known[key]
 
     for setup in setups:
-        if refusals := tuple(refused.risks(setup)):  # nothing starts, so nothing else happens
+        if refusals := _found(Subject.REFUSED, setup):  # nothing starts, so nothing else happens
             answers.append((setup.when, (part(refusals),), (), ()))
             continue
-        number, losses = once(_losses, setup)
-        others = (once(find, setup)[0] for find in _OTHERS)
+        number, losses = once(Subject.LOSSES, setup)
+        others = (once(subject, setup)[0] for subject in _OTHERS)
         answers.append((setup.when, (number, *others), losses.survives, losses.undecided))
     whens, of_each, survives, undecided = zip(*answers, strict=True)
     return Assumed(
@@ -317,36 +305,41 @@ _Failures = tuple[Failures, ...]
 _One = tuple[When, tuple[int, ...], _Failures, _Failures]
 
 
+def _found(subject: Subject, setup: Setup) -> tuple[Risk, ...]:
+    """Return the risks of all kinds of a subject."""
+    return tuple(risk for find in of_subject(subject) for risk in find(setup))
+
+
 def _losses(setup: Setup) -> Lost:
     """Return all losses by brokers and by defects of clients."""
     losses = lost(setup)
-    by_defects = [
+    others = [
         risk
-        for risk in defects.risks(setup)
+        for risk in _found(Subject.LOSSES, setup)
         if not any(covers(one.failures, risk.failures) for one in losses.risks)
     ]
     return Lost(
-        risks=(*losses.risks, *by_defects),
-        survives=defects.survived(losses.survives, tuple(one.failures for one in by_defects)),
+        risks=(*losses.risks, *others),
+        survives=largest_without(losses.survives, tuple(one.failures for one in others)),
         undecided=tuple(
             one
             for one in losses.undecided
-            if not any(covers(risk.failures, one) for risk in by_defects)
+            if not any(covers(risk.failures, one) for risk in others)
         ),
     )
 
 
-_OTHERS = (clients.risks, consumers.risks, availability.risks, removed.risks)
+_OTHERS = (Subject.PRODUCER, Subject.CONSUMERS, Subject.CLUSTER, Subject.TOPIC)
 _RESENDING = (CLIENT, ENABLE_IDEMPOTENCE)
 #: Whether acks is `all`, which may decide where nothing else about acks does.
 _WAITS = "acks=all"
-#: The assumed values on which these answers do not depend.
-INDEPENDENT_OF: Mapping[Callable[[Setup], Any], tuple[str, ...]] = {
-    _losses: _RESENDING,
-    clients.risks: (MINIMUM, UNCLEAN, RACKS),
-    consumers.risks: (*_RESENDING, ACKS, _WAITS, LIBRARY),
-    availability.risks: (*_RESENDING, ACKS, LIBRARY, RACKS),
-    removed.risks: (*_RESENDING, ACKS, _WAITS, LIBRARY, RACKS, REPLICAS, MINIMUM, UNCLEAN),
+#: The assumed values on which the risks of a subject do not depend.
+INDEPENDENT_OF: Mapping[Subject, tuple[str, ...]] = {
+    Subject.LOSSES: _RESENDING,
+    Subject.PRODUCER: (MINIMUM, UNCLEAN, RACKS),
+    Subject.CONSUMERS: (*_RESENDING, ACKS, _WAITS, LIBRARY),
+    Subject.CLUSTER: (*_RESENDING, ACKS, LIBRARY, RACKS),
+    Subject.TOPIC: (*_RESENDING, ACKS, _WAITS, LIBRARY, RACKS, REPLICAS, MINIMUM, UNCLEAN),
 }
 
 

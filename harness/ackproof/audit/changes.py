@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 
-from ackproof.audit.answer import Decision, Failures
+from ackproof.audit.answer import Decision
+from ackproof.audit.failure import Failures
+from ackproof.audit.losses import exposed, found_sets, question_of
 from ackproof.audit.risk import decision
-from ackproof.audit.risks import exposed, found_sets, question_of
 from ackproof.audit.setups import ELR, KAFKA, MINIMUM, MODE, REPLICAS, UNCLEAN, Setup, eras_of
 from ackproof.audit.words import spelled
 from ackproof.kafka_versions import FEATURES_SINCE, WITH_ELR, numbers

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 
 from ackproof.audit.answer import Answer, Effect, Risk, Versions
 from ackproof.audit.detail import Detail
-from ackproof.audit.risks import traced
+from ackproof.audit.losses import traced
 from ackproof.audit.setups import Setup
-from ackproof_model.kafka_settings import REPLICATION_FACTOR
+from ackproof_model.kafka_settings import ACKS, REPLICATION_FACTOR
 
 #: The most topics with the same answer that have an answer each.
 _MOST_ALIKE = 20
@@ -99,7 +99,7 @@ def _severity(risk: Risk) -> tuple[int, ...]:
         bool(risk.when),
         risk.case in _RARE,
         isinstance(version, Versions) and not version.newest,
-        risk.when.get("acks", "all") != "all",
+        risk.when.get(ACKS, "all") != "all",
         risk.when.get(REPLICATION_FACTOR) == "1",
         risk.likelihood != "certain",
         len(risk.when),

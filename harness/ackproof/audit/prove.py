@@ -12,8 +12,9 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from ackproof.audit.answer import Answer, Audit, Effect, Failure, Failures, Proof, Risk, key
-from ackproof.audit.risks import lost
+from ackproof.audit.answer import Answer, Audit, Effect, Proof, Risk, key
+from ackproof.audit.failure import EVENTS, Failure, Failures
+from ackproof.audit.losses import lost
 from ackproof.audit.setups import Setup, setups
 from ackproof.errors import DiskError, ScenarioError
 from ackproof.own_config.configuration import Client, Given, NoFile, OwnConfig
@@ -30,14 +31,6 @@ from ackproof_model.kafka_settings import (
     UNCLEAN_LEADER_ELECTION_ENABLE,
 )
 
-#: The adversary's perturbation for each failure that a schedule can make.
-_KINDS = {
-    Failure.CRASH: "kills",
-    Failure.POWER_LOSS: "power_losses",
-    Failure.CLEAN_RESTART: "clean_stops",
-    Failure.LOST_SESSION: "fencings",
-    Failure.LAG: "shrinks",
-}
 _MOST_STATES = 2_000_000
 #: Acked records that a schedule waits for in each stage.
 _RECORDS = 200
@@ -186,9 +179,10 @@ def _budgets(failures: Failures, replicas: int) -> Budgets | None:
     """Return the perturbations of failures; None if a schedule cannot make them."""
     counts: Counter[str] = Counter()
     for failure in failures:
-        if failure not in _KINDS:
+        kind = EVENTS[failure].perturbation
+        if not kind:
             return None
-        counts[_KINDS[failure]] += replicas - 1 if failure is Failure.LAG else 1
+        counts[kind] += replicas - 1 if failure is Failure.LAG else 1
     kinds: dict[str, Any] = dict(counts)
     return Budgets(**kinds, in_all=min(sum(counts.values()), 7))
 

@@ -1,80 +1,121 @@
-"""Makes the risk of a setup: with the values that were assumed, its case and the stored runs."""
+"""Kinds of risks, and what all of them need: the record of a risk, a decision, an antichain."""
 
 from __future__ import annotations
 
-import tomllib
+import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import cache, reduce
-from operator import getitem
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ackproof.audit import cases
-from ackproof.audit.answer import Decision, Effect, Failure, Failures, Risk
+from ackproof.audit.answer import Decision, Effect, Risk, Runs, When
+from ackproof.audit.failure import Failure, Failures
 from ackproof.audit.setups import Setup
 from ackproof.audit.words import covers
+from ackproof.kafka_versions import numbers
 from ackproof.own_config.configuration import Client, Given
 
-#: Descriptions of the risks that no search finds.
-WORDS = Path(__file__).with_name("risks.toml")
+#: How many stored runs on real brokers showed each known case; written by `ci/lab/audit_cases.py`.
+FILE = Path(__file__).with_name("cases.json")
 
 
-def risk(
-    setup: Setup,
-    effect: Effect,
-    failures: Sequence[Failure],
-    text: str,
-    *,
-    certain: bool = False,
-    when: Mapping[str, str] | None = None,
-    case: str = "",
-    at_risk: str = "",
-    trace: Sequence[str] = (),
-    decided_by: Sequence[Decision] = (),
-) -> Risk:
-    """Return a risk of a setup. when: values assumed besides those of `Setup.when`."""
-    return Risk(
-        effect=effect,
-        likelihood="certain" if certain else "possible",
-        failures=tuple(failures),
-        when=when or {},
-        case=case,
-        text=text,
-        at_risk=at_risk,
-        trace=tuple(trace),
-        decided_by=tuple(decided_by),
-        runs=cases.runs_of(case, effect, setup.partition.kafka_version),
-    )
+class Subject(Enum):
+    """What a kind of risks is about, in the order in which an answer has them.
+
+    REFUSED: a configuration with which nothing starts, so that it has no other risk. LOSSES: losses
+    by brokers and by defects, which decide about the failures that are survived.
+    """
+
+    REFUSED = "what starts"
+    LOSSES = "losses by brokers and defects"
+    PRODUCER = "the producer"
+    CONSUMERS = "the consumers"
+    CLUSTER = "writes and reads that stop"
+    TOPIC = "the topic's own settings"
 
 
-@cache
-def _words() -> dict[str, Any]:
-    return tomllib.loads(WORDS.read_text(encoding="utf-8"))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Text:
+    """What is said about a risk. Braces are filled in. case: the known loss; '' without one."""
+
+    text: str = ""
+    at_risk: str = ""
+    trace: tuple[str, ...] = ()
+    case: str = ""
 
 
-def worded(
-    setup: Setup,
-    effect: Effect,
-    failures: Sequence[Failure],
-    name: str,
-    *,
-    when: Mapping[str, str] | None = None,
-    decided_by: Sequence[Decision] = (),
-    **values: str,
-) -> Risk:
-    """Return a risk with its description in `risks.toml`, whose braces `values` fill in."""
-    words = reduce(getitem, name.split("."), _words())
-    return risk(
-        setup,
-        effect,
-        failures,
-        words["text"].format(**values),
-        when=when,
-        case=words.get("case", "").format(**values),
-        at_risk=words["at_risk"].format(**values),
-        trace=[sentence.format(**values) for sentence in words["trace"]],
-        decided_by=decided_by,
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """A kind of risks: `KIND` of a module in `risks/`, whose `risks(setup)` finds them.
+
+    title: what happens, for the list. texts: what is said, by effect. failures: after which of them
+    it happens; none if it needs none. cases: further known losses, besides those of the texts.
+    removed_by: settings with their new values that remove it; not each of them in every case.
+    """
+
+    title: str
+    subject: Subject
+    texts: Mapping[Effect, Text]
+    failures: tuple[Failure, ...] = ()
+    cases: tuple[str, ...] = ()
+    removed_by: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def effects(self) -> tuple[Effect, ...]:
+        return tuple(self.texts)
+
+    @property
+    def all_cases(self) -> tuple[str, ...]:
+        stated = filter(None, (text.case for text in self.texts.values()))
+        return tuple(dict.fromkeys((*stated, *self.cases)))
+
+    def risk(
+        self,
+        setup: Setup,
+        failures: Sequence[Failure],
+        effect: Effect | None = None,
+        *,
+        text: str = "",
+        at_risk: str = "",
+        trace: Sequence[str] = (),
+        case: str = "",
+        certain: bool = False,
+        when: When | None = None,
+        decided_by: Sequence[Decision] = (),
+        **values: str,
+    ) -> Risk:
+        """Return a risk of a setup. effect: which, if the kind has several.
+
+        text, at_risk, trace, case: in place of what the kind says. when: values assumed besides
+        those of `Setup.when`. values: for the braces.
+        """
+        effect = effect or self.effects[0]
+        said = self.texts[effect]
+        case = case or said.case
+        return Risk(
+            effect=effect,
+            likelihood="certain" if certain else "possible",
+            failures=tuple(failures),
+            when=when or {},
+            case=case,
+            text=text or said.text.format(**values),
+            at_risk=at_risk or said.at_risk.format(**values),
+            trace=tuple(trace) or tuple(sentence.format(**values) for sentence in said.trace),
+            decided_by=tuple(decided_by),
+            runs=runs_of(case, effect, setup.partition.kafka_version),
+        )
+
+    def never(self, setup: Setup, text: str, *, decided_by: Sequence[Decision]) -> Risk:
+        """Return what happens for certain and without a failure, from the start on."""
+        return Risk(
+            effect=self.effects[0],
+            likelihood="certain",
+            failures=(),
+            text=text,
+            decided_by=tuple(decided_by),
+        )
 
 
 def decision(
@@ -97,3 +138,28 @@ def antichain(sets: Collection[Failures]) -> Iterator[Failures]:
         if not any(covers(one, candidate) for one in smallest):
             smallest.append(candidate)
             yield candidate
+
+
+@cache
+def _cases() -> dict[str, Any]:
+    cases: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))
+    return cases
+
+
+@cache
+def runs_of(case: str, effect: Effect, kafka: str) -> Runs | None:
+    """Return the stored runs of a case, of the version nearest to `kafka`, and their effect.
+
+    None if no arm expects the effect.
+    """
+    by_version = _cases().get(case, {}).get(effect.value)
+    if not by_version:
+        return None
+    nearest = min(by_version, key=lambda one: abs(_line(one) - _line(kafka)))
+    showed, of = by_version[nearest]
+    return Runs(showed=showed, of=of, kafka=nearest)
+
+
+def _line(version: str) -> int:
+    major, minor = numbers(version)[:2]
+    return major * 100 + minor

@@ -7,22 +7,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ackproof.audit import merging
-from ackproof.audit.answer import (
-    Answer,
-    Cell,
-    Column,
-    Effect,
-    Failure,
-    Failures,
-    Risk,
-    Row,
-    Table,
-    Versions,
-    Word,
-)
+from ackproof.audit.answer import Answer, Cell, Column, Effect, Risk, Row, Table, Versions, Word
+from ackproof.audit.failure import Failure, Failures
 from ackproof.audit.merging import Assumed
 from ackproof.audit.words import covers, kinds, milder
-from ackproof_model.kafka_settings import REPLICATION_FACTOR
+from ackproof_model.kafka_settings import ACKS, REPLICATION_FACTOR
 
 _SAFE, _UNDECIDED, _NO = Cell(word=Word.SAFE), Cell(word=Word.NOT_DECIDED), Cell(word=Word.NO)
 _UNKNOWN = Cell(word=Word.UNKNOWN)
@@ -57,7 +46,7 @@ _MOST_ROWS, _ENOUGH_ROWS, _ENOUGH_LOST = 10, 5, 2
 #: The rank of losses of old versions only.
 _OLD = 3
 #: Unstated settings of which each value has a column, the first that decides; not more values.
-_SPLIT_BY, _MOST_VALUES = ("acks", REPLICATION_FACTOR, "producer.version"), 3
+_SPLIT_BY, _MOST_VALUES = (ACKS, REPLICATION_FACTOR, "producer.version"), 3
 _VERSION = "kafka.version"
 
 

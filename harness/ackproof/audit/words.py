@@ -7,25 +7,8 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import combinations_with_replacement, product
 
-from ackproof.audit.answer import Effect, Failure, Failures, When
-
-#: A failure, and several of it.
-_EVENTS: Mapping[Failure, tuple[str, str]] = {
-    Failure.LAG: ("followers fall behind", ""),
-    Failure.CRASH: ("a broker crashes", "{} brokers crash"),
-    Failure.CLEAN_RESTART: ("a clean restart", "{} clean restarts"),
-    Failure.LEADER_MOVE: ("a planned leader move", "{} planned leader moves"),
-    Failure.POWER_LOSS: ("a broker loses power", "{} brokers lose power"),
-    Failure.DISK_REPLACED: ("a broker's disk is replaced", "the disks of {} brokers are replaced"),
-    Failure.LOST_SESSION: ("a running broker is fenced", "{} running brokers are fenced"),
-    Failure.RACK: ("a rack loses power", "{} racks lose power"),
-    Failure.CONTROLLERS: ("the controllers' majority is gone", ""),
-    Failure.CLIENT_CRASH: ("the producer crashes", "the producer crashes {} times"),
-    Failure.CLIENT_TIMEOUT: ("a send times out", "{} sends time out"),
-    Failure.CONSUMER_CRASH: ("a consumer crashes", "{} consumers crash"),
-    Failure.REBALANCE: ("the group rebalances", "{} rebalances"),
-    Failure.PARTITIONS_ADDED: ("partitions are added", ""),
-}
+from ackproof.audit.answer import Effect, When
+from ackproof.audit.failure import EVENTS, Failure, Failures
 
 #: What becomes of acked records, or of those who read and write.
 EFFECTS: Mapping[Effect, str] = {
@@ -54,14 +37,14 @@ def phrase(failures: Failures, replicas: int | None = None) -> str:
     if not counts:
         return "without any failure"
     parts = []
-    for failure, (once, several) in _EVENTS.items():
+    for failure, event in EVENTS.items():
         count = counts[failure]
         if failure is Failure.POWER_LOSS and 1 < count == replicas:
             parts.append(f"all {count} replicas lose power")
-        elif count > 1 and several:
-            parts.append(several.format(count))
+        elif count > 1 and event.several:
+            parts.append(event.several.format(count))
         elif count:
-            parts.append(once)
+            parts.append(event.once)
     if counts[Failure.LAG] and len(parts) > 1:
         return f"{parts[0]}, then {_joined(parts[1:])}"
     return _joined(parts)
@@ -72,16 +55,11 @@ def _joined(parts: list[str], by: str = "and") -> str:
     return f"{', '.join(head)} {by} {last}" if head else last
 
 
-#: What a broker does in failures that are alike, and what several do: the first four leave its log.
-_WAYS: Mapping[Failure, tuple[str, str]] = {
-    Failure.CRASH: ("crashes", "crash"),
-    Failure.CLEAN_RESTART: ("restarts", "restart"),
-    Failure.LEADER_MOVE: ("hands over its leaders", "hand over their leaders"),
-    Failure.LOST_SESSION: ("is fenced", "are fenced"),
-    Failure.POWER_LOSS: ("loses power", "lose power"),
-    Failure.DISK_REPLACED: ("loses its disk", "lose their disks"),
-}
-_LOG_LOST = (Failure.POWER_LOSS, Failure.DISK_REPLACED)
+#: Failures that are alike: what a broker does in each. Those that leave its log come first.
+_WAYS = sorted(
+    (failure for failure, event in EVENTS.items() if event.a_broker),
+    key=lambda failure: EVENTS[failure].loses_log,
+)
 
 
 @cache
@@ -89,8 +67,13 @@ def kinds(failures: Failures) -> tuple[str, ...]:
     """Return what failures that are alike have in common: how many brokers end, and lose a log."""
     if len(failures) == 1 and failures[0] in _WAYS:
         return ("one broker",)
-    ended = {**dict.fromkeys(_WAYS, "ended"), **dict.fromkeys(_LOG_LOST, "log lost")}
-    return tuple(sorted(ended.get(failure, failure.value) for failure in failures))
+    return tuple(sorted(map(_kind, failures)))
+
+
+def _kind(failure: Failure) -> str:
+    if not EVENTS[failure].a_broker:
+        return failure.value
+    return "log lost" if EVENTS[failure].loses_log else "ended"
 
 
 def phrase_of(alike: Sequence[Failures], replicas: int | None = None) -> str:
@@ -100,17 +83,18 @@ def phrase_of(alike: Sequence[Failures], replicas: int | None = None) -> str:
         return phrase(first, replicas)
     if len(first) == 1:
         used = [failure for failure in _WAYS if (failure,) in alike]
-        return f"a broker {_joined([_WAYS[failure][0] for failure in used], by='or')}"
+        return f"a broker {_joined([EVENTS[failure].a_broker for failure in used], by='or')}"
     parts: list[str] = []
     ways: list[list[Failures]] = []
     for log_lost in (False, True):
-        number = sum((one in _LOG_LOST) is log_lost for one in first if one in _WAYS)
-        members = [one for one in _WAYS if (one in _LOG_LOST) is log_lost]
+        number = sum(EVENTS[one].loses_log is log_lost for one in first if one in _WAYS)
+        members = [one for one in _WAYS if EVENTS[one].loses_log is log_lost]
         used = [one for one in members if any(one in failures for failures in alike)]
         if number:
             ways.append(list(combinations_with_replacement(used, number)))
             who = f"{number} brokers" if number > 1 else "another one" if parts else "a broker"
-            parts.append(f"{who} {_joined([_WAYS[one][number > 1] for one in used], by='or')}")
+            does = [EVENTS[one].brokers if number > 1 else EVENTS[one].a_broker for one in used]
+            parts.append(f"{who} {_joined(does, by='or')}")
     others = tuple(failure for failure in first if failure not in _WAYS)
     every = {
         tuple(sorted((*others, *(one for way in each for one in way)))) for each in product(*ways)
@@ -167,13 +151,11 @@ def within(failures: Failures) -> frozenset[Failures]:
     return frozenset([failures]).union(*map(within, smaller))
 
 
-#: The ends of a broker, each worse than the one before it.
-_ENDS = (Failure.CLEAN_RESTART, Failure.CRASH, Failure.POWER_LOSS, Failure.DISK_REPLACED)
-
-
 def milder(one: Failures, other: Failures) -> bool:
     """Whether brokers end in milder ways in one set than in another, with the same other events."""
-    ends = [sorted(map(_ENDS.index, filter(_ENDS.__contains__, each))) for each in (one, other)]
-    rest = [Counter(event for event in each if event not in _ENDS) for each in (one, other)]
+    ends = [
+        sorted(filter(None, (EVENTS[event].severity for event in each))) for each in (one, other)
+    ]
+    rest = [Counter(event for event in each if not EVENTS[event].severity) for each in (one, other)]
     alike = rest[0] == rest[1] and len(ends[0]) == len(ends[1])
     return alike and all(left <= right for left, right in zip(*ends, strict=True))

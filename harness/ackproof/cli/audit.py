@@ -169,7 +169,7 @@ def name_slowest(parts: Mapping[str, float]) -> None:
 
 def _is_case(word: str) -> bool:
     """Whether a word after --prove names a risk: `B5`, or failures such as `lag+power_loss`."""
-    from ackproof.audit.answer import Failure
+    from ackproof.audit.failure import Failure
 
     named = re.fullmatch(r"[Bb][0-9]+[a-z]?", word) or set(word.split("+")) <= set(Failure)
     return bool(named) and not Path(word).exists()

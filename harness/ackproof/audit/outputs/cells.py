@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ackproof.audit.answer import Answer, Cell, Column, Effect, Failures, Risk, Row, Word
+from ackproof.audit.answer import Answer, Cell, Column, Effect, Risk, Row, Word
+from ackproof.audit.failure import Failures
 from ackproof.audit.table import same
 from ackproof.audit.words import condition, kinds, phrase_of, short
 

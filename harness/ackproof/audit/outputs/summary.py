@@ -9,14 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from ackproof.audit.answer import (
-    Answer,
-    Audit,
-    Decision,
-    Effect,
-    Failures,
-    Risk,
-)
+from ackproof.audit.answer import Answer, Audit, Decision, Effect, Risk
+from ackproof.audit.failure import Failures
 from ackproof.audit.finishing import grouped, losses
 from ackproof.audit.outputs.cells import ShownTable, shown
 from ackproof.audit.table import STOPS

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from ackproof.audit.answer import Failure, Failures, Risk
+from ackproof.audit.answer import Risk
 from ackproof.audit.changes import _alike, best, candidates, decided_by
-from ackproof.audit.risks import lost, traced
+from ackproof.audit.failure import Failure, Failures
+from ackproof.audit.losses import lost, traced
 from ackproof.audit.setups import ELR, Setup, setups
 from ackproof.own_config.configuration import Client, Given, OwnConfig, Topic, kafka_default
 from support.origins import at

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import permutations, product
 
 import pytest
 from catalogue_pages import arms_of
 
-from ackproof.audit import availability, cases, clients, consumers, defects, refused, removed
-from ackproof.audit.answer import Effect, Failure, Risk
+from ackproof.audit import availability
+from ackproof.audit.answer import Effect, Risk
 from ackproof.audit.auditing import drafted
-from ackproof.audit.setups import setups
+from ackproof.audit.failure import Failure
+from ackproof.audit.losses import case_of, largest_without
+from ackproof.audit.risk import Subject
+from ackproof.audit.risks import Registered, registered, version_defects
+from ackproof.audit.setups import Setup, setups
 from ackproof.audit.words import covers
 from ackproof.own_config.configuration import (
     Client,
@@ -42,6 +46,12 @@ def given(settings: Mapping[str, str]) -> Settings:
     return {
         key: Given(value, FileLine(FILE, at)) for at, (key, value) in enumerate(settings.items())
     }
+
+
+def found(subject: Subject, setup: Setup) -> list[Risk]:
+    """Return the risks of all kinds of a subject."""
+    every = [one for one in registered() if one.kind.subject is subject]
+    return [risk for one in every for risk in declared(one, setup)]
 
 
 def risks(
@@ -79,14 +89,27 @@ def risks(
         else (Client(name="c", library=library, settings=given(consumer), framework=framework),),
         **{key: Given(str(number), LINE) for key, number in count.items() if number},
     )
-    modules = (availability, clients, consumers, defects, refused, removed)
     return [
         risk
         for several in setups(own)
         for setup in several
-        for module in modules
-        for risk in module.risks(setup)
+        for one in registered()
+        for risk in declared(one, setup)
     ]
+
+
+def declared(one: Registered, setup: Setup) -> Iterator[Risk]:
+    """Yield the risks of a kind, which says of itself what they have."""
+    kind = one.kind
+    clients = (setup.producer, *setup.consumers)
+    prefixes = {client.prefix for client in clients if client}
+    known = {f"{prefix}{name}" for name in kind.removed_by for prefix in ("", *prefixes)}
+    for risk in one.risks(setup):
+        assert risk.effect in kind.effects, one.name
+        assert set(risk.failures) <= set(kind.failures), (one.name, risk.failures)
+        assert risk.case in ("", *kind.all_cases), (one.name, risk.case)
+        assert {change.setting for change in risk.decided_by} <= known, one.name
+        yield risk
 
 
 def sets(found: list[Risk], effect: Effect, **when: str) -> set[str]:
@@ -217,7 +240,7 @@ def test_effect_has_its_failures_and_the_twin_has_not(effect, failures, has, has
 
 def test_sets_that_a_defect_loses_are_not_survived_and_their_parts_are():
     lag, crash, move = Failure.LAG, Failure.CRASH, Failure.LEADER_MOVE
-    kept = defects.survived(((crash, crash, lag), (move, move, move)), ((lag, crash),))
+    kept = largest_without(((crash, crash, lag), (move, move, move)), ((lag, crash),))
     assert set(kept) == {(crash, crash), (lag,), (move, move, move)}
 
 
@@ -236,7 +259,10 @@ def test_defect_of_librdkafka_counts_for_its_versions(version, settings, case):
     )
     own = OwnConfig(kafka=Given("3.9.1", LINE), producers=(client,))
     found = {
-        one.case for several in setups(own) for setup in several for one in defects.risks(setup)
+        one.case
+        for several in setups(own)
+        for setup in several
+        for one in version_defects.risks(setup)
     }
     assert found == ({case} if case else set())
 
@@ -403,9 +429,9 @@ def test_sole_replica_is_no_matter_of_acks_and_an_unknown_loss_has_no_number() -
     ((setup,),) = setups(own_config(OF_CATALOGUE[-1].values[0].scenario))
     sole = replace(setup.partition, idempotence=False, acks="1", replication_factor=1)
     alone = replace(setup, partition=replace(sole, min_insync_replicas=1))
-    assert cases.loss(alone, (Failure.POWER_LOSS,)) == "B5"
+    assert case_of(alone, (Failure.POWER_LOSS,)) == "B5"
     clean = replace(setup.partition, unclean_leader_election=False)
-    assert cases.loss(replace(setup, partition=clean), (Failure.CRASH,)) == ""
+    assert case_of(replace(setup, partition=clean), (Failure.CRASH,)) == ""
 
 
 def test_a_producer_that_starts_again_writes_twice_what_it_sends_again() -> None:
@@ -442,16 +468,16 @@ def test_producers_of_connect_become_exact_by_what_connect_reads(
         topics=(Topic(name="orders", replication_factor=Given("3", LINE)),),
         producers=(Client(name="p", library="java", settings=values, framework=framework, **more),),
     )
-    found = [
+    twice = [
         risk
         for group in setups(own)
-        for risk in clients.risks(group[0])
+        for risk in found(Subject.PRODUCER, group[0])
         if risk.effect is Effect.DUPLICATED
     ]
-    assert found
-    first = {f"{one.setting}={one.change.split(',')[0]}" for r in found for one in r.decided_by[:1]}
+    assert twice
+    first = {f"{one.setting}={one.change.split(',')[0]}" for r in twice for one in r.decided_by[:1]}
     assert first == changes
-    of_connect = {one for r in found for one in r.decided_by if "support" in one.setting}
+    of_connect = {one for r in twice for one in r.decided_by if "support" in one.setting}
     stated = more.get("exactly_once") or Given("disabled", Default("Kafka Connect"))
     assert all((one.value, one.source) == (stated.value, stated.source) for one in of_connect)
 
@@ -501,10 +527,10 @@ def test_own_settings_of_the_brokers_topics_count(own_minimum: str, stops: int) 
     )
     groups = list(setups(own))
     assert {setup.topic.name for group in groups for setup in group} == {"orders"}
-    found = [one for group in groups for setup in group for one in availability.risks(setup)]
+    every = [one for group in groups for setup in group for one in found(Subject.CLUSTER, setup)]
     crashes = [
         len(one.failures)
-        for one in found
+        for one in every
         if one.effect is Effect.WRITES_STOP and set(one.failures) == {Failure.CRASH}
     ]
     assert min(crashes) == stops

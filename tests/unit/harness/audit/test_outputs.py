@@ -8,9 +8,10 @@ from xml.etree import ElementTree as ET
 import jsonschema
 import pytest
 
-from ackproof.audit.answer import Audit, Effect, Failure
+from ackproof.audit.answer import Audit, Effect
 from ackproof.audit.diff import difference
 from ackproof.audit.failing import thresholds, with_failing
+from ackproof.audit.failure import Failure
 from ackproof.audit.outputs import OUTPUTS
 from ackproof.audit.outputs.json_document import document
 from ackproof.audit.outputs.sarif import sarif

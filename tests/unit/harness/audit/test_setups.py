@@ -11,7 +11,7 @@ import pytest
 from ackproof.audit.answer import Versions
 from ackproof.audit.auditing import answered, drafted
 from ackproof.audit.effective import of_producer
-from ackproof.audit.risks import found_sets
+from ackproof.audit.losses import found_sets
 from ackproof.audit.setups import Setup, eras_of, setups, unread
 from ackproof.errors import ScenarioError
 from ackproof.kafka_versions import RELEASES

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from ackproof.audit.answer import Answer, Audit, Effect, Failure, Versions
+from ackproof.audit.answer import Answer, Audit, Effect, Versions
+from ackproof.audit.failure import Failure
 from ackproof.audit.outputs.cells import ShownRow
 from ackproof.audit.outputs.summary import Summary, summaries
 from ackproof.audit.outputs.terminal import print_audit

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ackproof.audit.answer import Decision, Effect, Risk
 from ackproof.audit.effective import of_producer, replication_factor, stated
-from ackproof.audit.risk import decision, risk
+from ackproof.audit.risk import Kind, Subject, Text, decision
 from ackproof.audit.setups import REPLICAS, Setup
 from ackproof.kafka_versions import KRAFT_PREVIEW, ZOOKEEPER_UNTIL, numbers
 from ackproof.own_config.configuration import Client, Given, NoFile
@@ -31,6 +31,25 @@ from ackproof_model.kafka_settings import (
     ZOOKEEPER_CONNECT,
 )
 
+KIND = Kind(
+    title="a client or a broker does not accept the configuration",
+    subject=Subject.REFUSED,
+    texts={Effect.REFUSED: Text()},
+    removed_by=dict.fromkeys(
+        (
+            PROCESS_ROLES,
+            ZOOKEEPER_CONNECT,
+            REPLICATION_FACTOR,
+            ACKS,
+            ENABLE_IDEMPOTENCE,
+            RETRIES,
+            MAX_IN_FLIGHT_REQUESTS_PER_CONNECTION,
+            DELIVERY_TIMEOUT_MS,
+        ),
+        "a legal value",
+    ),
+)
+
 
 def risks(setup: Setup) -> Iterator[Risk]:
     """Yield what no producer, topic or broker starts with."""
@@ -38,10 +57,10 @@ def risks(setup: Setup) -> Iterator[Risk]:
     if setup.producer is not None:
         refusals += _of_producer(setup, setup.producer)
     for text, decided_by in refusals:
-        yield risk(setup, Effect.REFUSED, (), text, certain=True, decided_by=[decided_by])
+        yield KIND.never(setup, text, decided_by=[decided_by])
     if setup.refusal and setup.producer is not None and not refusals:
         text = f"{who(setup.producer)} refuses this: {setup.refusal}"
-        yield risk(setup, Effect.REFUSED, (), text, certain=True)
+        yield KIND.never(setup, text, decided_by=[])
 
 
 _Refusal = tuple[str, Decision]

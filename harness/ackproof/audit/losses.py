@@ -1,20 +1,31 @@
-"""Losses of acked records: after which failures, on which way, and what nobody loses."""
+"""Finds which failures lose acked records, how, and which do not."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
-from ackproof.audit import cases
-from ackproof.audit.answer import Effect, Failure, Failures, Risk
-from ackproof.audit.risk import risk
+from ackproof.audit.answer import Effect, Risk
+from ackproof.audit.failure import LOG_LOST, Failure, Failures
+from ackproof.audit.risk import Kind, Subject, Text
 from ackproof.audit.setups import Setup
-from ackproof.audit.words import phrase
+from ackproof.audit.words import covers, phrase
 from ackproof.kafka_versions import LAST_WITH_ZOOKEEPER
-from ackproof_model.configuration import Acks, Configuration, Profile
+from ackproof_model.configuration import Acks, Configuration, Profile, Truncation
+from ackproof_model.kafka_settings import (
+    ACKS,
+    BROKER_RACK,
+    ELIGIBLE_LEADER_REPLICAS_VERSION,
+    LOG_FLUSH_INTERVAL_MESSAGES,
+    MIN_INSYNC_REPLICAS,
+    REPLICATION_FACTOR,
+    TRANSACTIONAL_ID,
+    UNCLEAN_LEADER_ELECTION_ENABLE,
+)
 from ackproof_model.worst_case.answer import never_acked
 from ackproof_model.worst_case.failure_sets import (
+    EVENTS,
     Exposed,
     FailureSets,
     Loss,
@@ -23,6 +34,27 @@ from ackproof_model.worst_case.failure_sets import (
 )
 from ackproof_model.worst_case.minima import Minimum, Question, representative
 from ackproof_model.worst_case.story import Story, story
+
+#: The cases of losses that a search finds (`case_of`).
+_CASES = tuple(f"B{number}" for number in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 31, 34, 53, 54))
+
+KIND = Kind(
+    title="brokers lose what they have acked, by a search of the model",
+    subject=Subject.LOSSES,
+    texts={Effect.LOST: Text()},
+    failures=tuple(map(Failure, EVENTS)),
+    cases=_CASES,
+    removed_by={
+        ACKS: "all",
+        UNCLEAN_LEADER_ELECTION_ENABLE: "false",
+        MIN_INSYNC_REPLICAS: "one less than the replicas, or as many",
+        REPLICATION_FACTOR: "3",
+        ELIGIBLE_LEADER_REPLICAS_VERSION: "1",
+        "kafka.version": "4.1 or later",
+        BROKER_RACK: "a rack for each replica",
+        LOG_FLUSH_INTERVAL_MESSAGES: "1",
+    },
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,8 +165,8 @@ def _risk(setup: Setup, loss: Loss) -> Risk:
     failures = failures_of(loss.failures)
     verb = "are lost" if loss.certain else "may be lost"
     text = f"{phrase(failures, setup.partition.replication_factor)}: acked records {verb}"
-    case = cases.loss(setup, failures)
-    return risk(setup, Effect.LOST, failures, text, certain=loss.certain, case=case)
+    case = case_of(setup, failures)
+    return KIND.risk(setup, failures, text=text, certain=loss.certain, case=case)
 
 
 def traced(setup: Setup, known: Risk) -> Risk:
@@ -168,3 +200,66 @@ def _argument(setup: Setup, loss: Loss) -> Iterator[str]:
         yield f"All {replicas} replicas have the acked records, in part only in memory."
     yield f"{phrase(failures_of(loss.failures), replicas).capitalize()}: {loss.reason}."
     yield "The leader that is elected afterwards lacks these records: they are lost."
+
+
+@cache
+def largest_without(
+    survives: tuple[Failures, ...], lost: tuple[Failures, ...]
+) -> tuple[Failures, ...]:
+    """Return the largest sets of failures within `survives` that contain none of `lost`."""
+    if not lost:
+        return survives
+    kept: dict[Failures, None] = {}
+    left = list(survives)
+    while left:
+        failures = left.pop(0)
+        if any(covers(one, failures) for one in lost):
+            left += [failures[:at] + failures[at + 1 :] for at in range(len(failures))]
+        elif failures:
+            kept[failures] = None
+    return tuple(
+        one for one in kept if not any(one != other and covers(one, other) for other in kept)
+    )
+
+
+def case_of(setup: Setup, failures: Sequence[Failure]) -> str:
+    """Return the case of a loss of acked records; '' if the catalogue has none like it."""
+    configuration = setup.partition
+    taken = not LOG_LOST.isdisjoint(failures)
+    sole = configuration.replication_factor == 1 and taken
+    if configuration.acks != "all" and not sole:
+        if configuration.acks == "0":
+            return "B1"
+        planned = {Failure.LEADER_MOVE, Failure.CLEAN_RESTART}.issuperset(failures)
+        return "B3" if Failure.LOST_SESSION in failures else "B53" if planned else "B2"
+    if taken:
+        return _by_lost_log(configuration, failures)
+    profile = configuration.profile
+    if profile.truncation is Truncation.HIGH_WATERMARK:
+        return "B10"
+    if configuration.unclean_election:
+        later = not profile.truncates_first
+        return by_unclean_election(setup) if Failure.LAG in failures or later else "B11"
+    return ""
+
+
+def by_unclean_election(setup: Setup) -> str:
+    """Return the case of an election outside the ISR: with transactions markers are lost, too."""
+    transactional = setup.producer and TRANSACTIONAL_ID in setup.producer.settings
+    return "B54" if transactional else "B4"
+
+
+def _by_lost_log(configuration: Configuration, failures: Sequence[Failure]) -> str:
+    if Failure.LEADER_MOVE in failures and not configuration.profile.broker_epochs:
+        return "B31"  # a replica that lost its log is in the ISR again
+    return "B34" if Failure.DISK_REPLACED in failures else _by_power_loss(configuration, failures)
+
+
+def _by_power_loss(configuration: Configuration, failures: Sequence[Failure]) -> str:
+    if Failure.RACK in failures or failures.count(Failure.POWER_LOSS) > 1:
+        return "B9"
+    if configuration.min_insync_replicas == 1 or configuration.replication_factor == 1:
+        return "B5"
+    if Failure.LAG in failures and not configuration.profile.elr:
+        return "B6"
+    return "B8" if configuration.profile.zookeeper else "B7"

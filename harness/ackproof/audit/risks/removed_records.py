@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from ackproof.audit.answer import Effect, Risk
 from ackproof.audit.effective import of_topic
-from ackproof.audit.risk import decision, risk
+from ackproof.audit.risk import Kind, Subject, Text, decision
 from ackproof.audit.setups import Setup
 from ackproof_model.kafka_settings import (
     CLEANUP_POLICY,
@@ -37,6 +37,13 @@ _COSTS = {
     **dict.fromkeys((RETENTION_MS, RETENTION_BYTES), "the topic grows without limit"),
 }
 
+KIND = Kind(
+    title="retention or compaction removes records on purpose",
+    subject=Subject.TOPIC,
+    texts={Effect.REMOVED: Text(case="B28")},
+    removed_by={key: str(KEEP_EVERYTHING[key]) for key in _COSTS},
+)
+
 
 def risks(setup: Setup) -> Iterator[Risk]:
     """Yield the settings by which the topic's records end, without a failure."""
@@ -50,12 +57,10 @@ def risks(setup: Setup) -> Iterator[Risk]:
         settings.setdefault(key, of_topic(setup, key).value)
     records = replace(FOR_EVER, misdated_s=math.inf, misdated_by="producers set them")
     for removal in removals(settings, records):
-        yield risk(
+        yield KIND.risk(
             setup,
-            Effect.REMOVED,
             (),
-            _text(removal, by_producers=not appended(settings)),
-            case="B28",
+            text=_text(removal, by_producers=not appended(settings)),
             at_risk=_AT_RISK[removal.key] if not appended(settings) else removal.reason,
             decided_by=[
                 decision(

@@ -1,0 +1,145 @@
+"""The failures that audits know: what each is, its words, and what it does to a broker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Failure(StrEnum):
+    """An event in an operator's words; `EVENTS` says what each means."""
+
+    CRASH = "crash"
+    CLEAN_RESTART = "clean_restart"
+    LEADER_MOVE = "leader_move"
+    POWER_LOSS = "power_loss"
+    DISK_REPLACED = "disk_replaced"
+    LAG = "lag"
+    LOST_SESSION = "lost_session"
+    RACK = "rack"
+    CONTROLLERS = "controllers"
+    CLIENT_CRASH = "client_crash"
+    CLIENT_TIMEOUT = "client_timeout"
+    CONSUMER_CRASH = "consumer_crash"
+    REBALANCE = "rebalance"
+    PARTITIONS_ADDED = "partitions_added"
+
+
+#: A multiset of failures, sorted in the order of `Failure`.
+Failures = tuple[Failure, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """What a failure is.
+
+    once, several: in a sentence; a number fills the braces. a_broker, brokers: what one or several
+    do in failures that are alike; '' for other events. loses_log: a log may lose records. severity:
+    of the end of a broker, the mildest is 1; 0 for other events. perturbation: that of the model's
+    adversary with which a schedule makes it; '' if none does.
+    """
+
+    meaning: str
+    once: str
+    several: str = ""
+    a_broker: str = ""
+    brokers: str = ""
+    loses_log: bool = False
+    severity: int = 0
+    perturbation: str = ""
+
+
+#: In the order in which a sentence names them.
+EVENTS: Mapping[Failure, Event] = {
+    Failure.LAG: Event(
+        meaning="the followers are slow or cut off until they leave the ISR, however many",
+        once="followers fall behind",
+        perturbation="shrinks",
+    ),
+    Failure.CRASH: Event(
+        meaning="a broker's process dies; its log stays",
+        once="a broker crashes",
+        several="{} brokers crash",
+        a_broker="crashes",
+        brokers="crash",
+        severity=2,
+        perturbation="kills",
+    ),
+    Failure.CLEAN_RESTART: Event(
+        meaning="a controlled shutdown and a start",
+        once="a clean restart",
+        several="{} clean restarts",
+        a_broker="restarts",
+        brokers="restart",
+        severity=1,
+        perturbation="clean_stops",
+    ),
+    Failure.LEADER_MOVE: Event(
+        meaning="a planned election of another member of the ISR",
+        once="a planned leader move",
+        several="{} planned leader moves",
+        a_broker="hands over its leaders",
+        brokers="hand over their leaders",
+    ),
+    Failure.POWER_LOSS: Event(
+        meaning="a broker's machine dies, and its log loses what was not flushed",
+        once="a broker loses power",
+        several="{} brokers lose power",
+        a_broker="loses power",
+        brokers="lose power",
+        loses_log=True,
+        severity=3,
+        perturbation="power_losses",
+    ),
+    Failure.DISK_REPLACED: Event(
+        meaning="a broker returns with empty disks",
+        once="a broker's disk is replaced",
+        several="the disks of {} brokers are replaced",
+        a_broker="loses its disk",
+        brokers="lose their disks",
+        loses_log=True,
+        severity=4,
+    ),
+    Failure.LOST_SESSION: Event(
+        meaning="the controller fences a broker that runs",
+        once="a running broker is fenced",
+        several="{} running brokers are fenced",
+        a_broker="is fenced",
+        brokers="are fenced",
+        perturbation="fencings",
+    ),
+    Failure.RACK: Event(
+        meaning="all brokers of a rack lose power",
+        once="a rack loses power",
+        several="{} racks lose power",
+        loses_log=True,
+    ),
+    Failure.CONTROLLERS: Event(
+        meaning="the majority of the controllers is gone",
+        once="the controllers' majority is gone",
+    ),
+    Failure.CLIENT_CRASH: Event(
+        meaning="a producer dies",
+        once="the producer crashes",
+        several="the producer crashes {} times",
+    ),
+    Failure.CLIENT_TIMEOUT: Event(
+        meaning="a send gets no answer in time",
+        once="a send times out",
+        several="{} sends time out",
+    ),
+    Failure.CONSUMER_CRASH: Event(
+        meaning="a consumer dies", once="a consumer crashes", several="{} consumers crash"
+    ),
+    Failure.REBALANCE: Event(
+        meaning="partitions move to another member",
+        once="the group rebalances",
+        several="{} rebalances",
+    ),
+    Failure.PARTITIONS_ADDED: Event(
+        meaning="the topic gets more partitions", once="partitions are added"
+    ),
+}
+#: Failures after which a log may lack records.
+LOG_LOST = frozenset(failure for failure, event in EVENTS.items() if event.loses_log)

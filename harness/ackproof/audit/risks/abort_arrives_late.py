@@ -1,0 +1,58 @@
+"""A late request to abort a transaction aborts the beginning of the next one (KAFKA-17754)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ackproof.audit.answer import Effect, Risk
+from ackproof.audit.effective import of_producer
+from ackproof.audit.failure import Failure
+from ackproof.audit.risk import Kind, Subject, Text, decision
+from ackproof.audit.setups import Setup
+from ackproof.kafka_versions import FEATURES_SINCE, numbers
+from ackproof_model.kafka_settings import TRANSACTION_VERSION, TRANSACTIONAL_ID
+
+KIND = Kind(
+    title="a late abort reaches the next transaction",
+    subject=Subject.PRODUCER,
+    texts={
+        Effect.LOST: Text(
+            case="B13",
+            text="a late request that aborts one transaction aborts the beginning of the next, "
+            "which then commits (KAFKA-17754)",
+            at_risk="the first records of a committed transaction",
+            trace=(
+                "A request that aborts a transaction is delayed; the producer repeats it after a "
+                "timeout.",
+                "The producer begins the next transaction, with the same epoch, and sends records.",
+                "The delayed request arrives and aborts them; the producer sends more, and "
+                "commits.",
+            ),
+        )
+    },
+    failures=(Failure.CLIENT_TIMEOUT,),
+    removed_by={TRANSACTION_VERSION: "2 (brokers and Java clients of 4.0 or later)"},
+)
+
+
+def risks(setup: Setup) -> Iterator[Risk]:
+    """Yield the loss with protocol 1; protocol 2 needs brokers and clients of 4.0 (KIP-890)."""
+    producer, version = setup.producer, setup.partition.kafka_version
+    if producer is None or TRANSACTIONAL_ID not in producer.settings:
+        return
+    since = FEATURES_SINCE[TRANSACTION_VERSION]
+    when = {}
+    if producer.library == "java" and numbers(version) >= since:
+        if producer.version is not None:
+            if numbers(producer.release) >= since:
+                return
+        else:
+            when = {"producer.version": "before 4.0"}
+    client = of_producer(setup, TRANSACTIONAL_ID, "")
+    [(setting, change)] = KIND.removed_by.items()
+    yield KIND.risk(
+        setup,
+        KIND.failures,
+        when=when,
+        decided_by=[decision(setting, client, change, "an upgrade; librdkafka has no protocol 2")],
+    )

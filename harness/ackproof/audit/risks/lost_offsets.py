@@ -1,0 +1,131 @@
+"""The offsets topic loses committed offsets, and groups repeat or skip records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ackproof.audit.answer import Decision, Effect, Risk, When
+from ackproof.audit.consumers import without_offset
+from ackproof.audit.effective import (
+    OFFSETS,
+    of_broker,
+    of_consumer,
+    of_internal,
+    offsets_replicas,
+)
+from ackproof.audit.failure import Failure
+from ackproof.audit.losses import losing
+from ackproof.audit.risk import Kind, Subject, Text, decision
+from ackproof.audit.setups import MINIMUM, UNCLEAN, Setup
+from ackproof.audit.words import covers, phrase
+from ackproof.own_config.configuration import Given
+from ackproof_model.configuration import Configuration
+from ackproof_model.kafka_settings import AUTO_OFFSET_RESET
+
+_USUAL_REPLICAS = 3
+_TEXT = Text(
+    case="B27",
+    text="the offsets topic loses committed offsets, and groups {then}",
+    at_risk="everything that the groups of that broker committed",
+    trace=(
+        "A group commits offsets, which only some replicas of __consumer_offsets have.",
+        "{after}, and these offsets are gone.",
+        "The group's members join again, find no offset, and {then}.",
+    ),
+)
+
+KIND = Kind(
+    title="the offsets topic loses committed offsets",
+    subject=Subject.CONSUMERS,
+    texts=dict.fromkeys((Effect.UNPROCESSED, Effect.REPROCESSED, Effect.READS_STOP), _TEXT),
+    failures=(
+        Failure.CRASH,
+        Failure.CLEAN_RESTART,
+        Failure.LEADER_MOVE,
+        Failure.POWER_LOSS,
+        Failure.DISK_REPLACED,
+        Failure.LAG,
+        Failure.LOST_SESSION,
+        Failure.RACK,
+    ),
+    removed_by={OFFSETS: str(_USUAL_REPLICAS), MINIMUM: "2, of __consumer_offsets"},
+)
+
+
+def risks(setup: Setup) -> Iterator[Risk]:
+    """Yield what groups repeat or skip, also where no consumer is known.
+
+    Of several failures only those count in which followers lag, and which take no record of the
+    topic itself with acks=all. If no file states the version, two failures count for each, so that
+    no version looks better than another.
+    """
+    for replicas, assumed in offsets_replicas(setup):
+        if offsets := _partition(setup, replicas):
+            yield from _of_partition(setup, offsets, replicas, assumed)
+
+
+def _of_partition(
+    setup: Setup, offsets: Configuration, replicas: Given, assumed: When
+) -> Iterator[Risk]:
+    topic = (
+        setup.partition if setup.partition.acks == "all" else replace(setup.partition, acks="all")
+    )
+    known, lost = losing(setup, topic), losing(setup, offsets)
+    unknown_version = setup.own.kafka is None
+    sets = [
+        failures
+        for failures in lost
+        if len(failures) == 1
+        or (
+            Failure.LAG in failures
+            and (
+                (unknown_version and len(failures) == 2)
+                or not any(covers(one, failures) for one in known)
+            )
+        )
+    ]
+    resets: dict[tuple[Effect, str], dict[str, str]] = {
+        without_offset(of_consumer(setup, one, AUTO_OFFSET_RESET).value): {}
+        for one in setup.consumers
+    }
+    resets = resets or {
+        without_offset(one): {AUTO_OFFSET_RESET: one} for one in ("earliest", "latest")
+    }
+    for (effect, then), when in resets.items():
+        for failures in sets:
+            yield KIND.risk(
+                setup,
+                failures,
+                effect,
+                after=phrase(failures).capitalize(),
+                then=then,
+                when={**when, **assumed},
+                decided_by=[_remedy(setup, replicas)],
+            )
+
+
+def _remedy(setup: Setup, replicas: Given) -> Decision:
+    if int(replicas.value) < _USUAL_REPLICAS:
+        cost = "needs three brokers; counts only before the first group commits"
+        return decision(OFFSETS, replicas, _USUAL_REPLICAS, cost)
+    cost = "of __consumer_offsets: groups cannot commit while only one replica is in sync"
+    return decision(MINIMUM, _of_offsets_topic(setup, MINIMUM), 2, cost)
+
+
+def _of_offsets_topic(setup: Setup, key: str) -> Given:
+    return of_internal(setup, "__consumer_offsets", key) or of_broker(setup, key)
+
+
+def _partition(setup: Setup, replicas: Given) -> Configuration | None:
+    minimum = _of_offsets_topic(setup, MINIMUM)
+    if not (replicas.value.isdecimal() and minimum.value.isdecimal() and int(replicas.value)):
+        return None
+    return replace(
+        setup.partition,
+        acks="all",
+        replication_factor=int(replicas.value),
+        min_insync_replicas=max(int(minimum.value), 1),
+        unclean_leader_election=_of_offsets_topic(setup, UNCLEAN).value.lower() == "true",
+        brokers=None,
+    )

@@ -1,0 +1,124 @@
+"""Writes or reads stop until a broker is back: no replica may lead, or too few are in sync."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ackproof.audit.answer import Decision, Effect, Risk
+from ackproof.audit.availability import (
+    MOST_REPLICAS,
+    NOTHING_AT_RISK,
+    Stop,
+    question,
+    stopped_by,
+    stops,
+    with_rules_in_force,
+)
+from ackproof.audit.effective import replication_factor
+from ackproof.audit.failure import Failure, Failures
+from ackproof.audit.remedies import lower_minimum
+from ackproof.audit.risk import Kind, Subject, Text, antichain, decision
+from ackproof.audit.setups import MINIMUM, REPLICAS, Setup
+from ackproof.audit.words import covers, spelled
+from ackproof_model.configuration import Configuration
+from ackproof_model.kafka_settings import PROCESS_ROLES
+from ackproof_model.worst_case.answer import never_acked
+
+_CRASH, _LAG = Failure.CRASH, Failure.LAG
+
+KIND = Kind(
+    title="a partition has no leader, or too few in-sync replicas",
+    subject=Subject.CLUSTER,
+    texts=dict.fromkeys((Effect.WRITES_STOP, Effect.READS_STOP), Text(at_risk=NOTHING_AT_RISK)),
+    failures=(_CRASH, _LAG, Failure.CONTROLLERS),
+    removed_by={
+        REPLICAS: "one more",
+        MINIMUM: "one less",
+        PROCESS_ROLES: "broker, and controllers on nodes of their own",
+        "controller.quorum.voters": "3",
+    },
+)
+
+
+def risks(setup: Setup) -> Iterator[Risk]:
+    """Yield the smallest sets of failures that stop writes or reads."""
+    setup = with_rules_in_force(setup)
+    for effect in KIND.effects:
+        if effect is Effect.WRITES_STOP and never_acked(setup.partition):
+            continue
+        every = [*stops(setup.partition, effect), *_by_controllers(setup)]
+        of = {one.failures: one for one in reversed(every)}
+        for failures in antichain([*of]):
+            yield _stopped(setup, effect, of[failures])
+
+
+def _stopped(setup: Setup, effect: Effect, stop: Stop) -> Risk:
+    verb = "writes" if effect is Effect.WRITES_STOP else "reads"
+    down = stop.failures.count(_CRASH)
+    when = [f"while {spelled(down)} replica{' is' if down == 1 else 's are'} down"] * bool(down)
+    when = ["after the followers have left the ISR"] * (_LAG in stop.failures) + when
+    text = f"{verb} stop {' '.join(when)}: no replica that may lead is running"
+    if stop.quorum:
+        text = (
+            f"{verb} stop where the leader is down, because without a majority of controllers no "
+            "other replica is elected"
+        )
+    elif effect is Effect.WRITES_STOP and _min_decides(setup.partition, stop.failures):
+        least = min(setup.partition.min_insync_replicas, setup.partition.replication_factor)
+        text = f"{verb} stop {' '.join(when)}: acks=all needs {least} in-sync replicas"
+    changes = _more_controllers(setup) if stop.quorum else _remedies(setup, effect, stop.failures)
+    return KIND.risk(
+        setup, stop.failures, effect, text=text, trace=stop.trace, decided_by=list(changes)
+    )
+
+
+def _min_decides(partition: Configuration, failures: Failures) -> bool:
+    """Whether reads go on, so that only min.insync.replicas stops the writes."""
+    reads = stops(partition, Effect.READS_STOP)
+    return not any(covers(one.failures, failures) for one in reads)
+
+
+def _remedies(setup: Setup, effect: Effect, failures: Failures) -> Iterator[Decision]:
+    """Yield the changes of one setting after which the failures stop nothing."""
+    partition, brokers = setup.partition, setup.partition.brokers
+    crashes, lag = failures.count(_CRASH), _LAG in failures
+
+    def helps(**changes: int) -> bool:
+        asked = question(partition, effect, **changes)
+        return asked.replicas <= MOST_REPLICAS and (stopped_by(asked, crashes, lag=lag) is None)
+
+    replicas, fewer = partition.replication_factor + 1, partition.min_insync_replicas - 1
+    if (brokers is None or replicas <= brokers) and helps(replicas=replicas):
+        given = replication_factor(setup)
+        yield decision(REPLICAS, given, replicas, "one more copy of each record")
+    if fewer and helps(minimum=fewer):
+        yield lower_minimum(setup, fewer)
+
+
+def _by_controllers(setup: Setup) -> Iterator[Stop]:
+    """Yield how a partition stops because no controller elects another leader."""
+    majority = setup.controllers // 2 + 1
+    end = "The leader crashes, and no controller elects another one."
+    if setup.zookeeper or not setup.controllers:
+        return
+    if not setup.combined:
+        failures: Failures = (Failure.CONTROLLERS, _CRASH)
+        event = "The majority of the controllers is gone."
+    elif majority in (2, 3):
+        failures = (_CRASH,) * majority
+        event = (
+            f"{majority} of {setup.controllers} combined nodes crash: the controllers have no "
+            "majority."
+        )
+    else:
+        return
+    yield Stop(failures=failures, trace=(event, end), quorum=True)
+
+
+def _more_controllers(setup: Setup) -> Iterator[Decision]:
+    own = setup.own
+    if setup.combined and (given := own.broker.get(PROCESS_ROLES) or own.combined):
+        roles = "broker, and controllers on nodes of their own"
+        yield decision(PROCESS_ROLES, given, roles, "more machines")
+    elif not setup.combined and own.controllers and setup.controllers < 3:
+        yield decision("controller.quorum.voters", own.controllers, 3, "more machines")

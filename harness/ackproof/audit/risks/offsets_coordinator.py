@@ -1,0 +1,49 @@
+"""Groups have no coordinator: the offsets topic cannot be created, or its sole replica is down."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ackproof.audit.answer import Effect, Risk
+from ackproof.audit.availability import NOTHING_AT_RISK, fewer_brokers, with_rules_in_force
+from ackproof.audit.effective import OFFSETS, offsets_replicas
+from ackproof.audit.failure import Failure
+from ackproof.audit.risk import Kind, Subject, Text, decision
+from ackproof.audit.setups import Setup
+
+KIND = Kind(
+    title="consumer groups have no coordinator",
+    subject=Subject.CLUSTER,
+    texts={
+        Effect.READS_STOP: Text(
+            text="the offsets topic has one replica: while its broker is down, its groups have no "
+            "coordinator, and consumers that join or commit wait",
+            at_risk=NOTHING_AT_RISK,
+            trace=(
+                "The broker with the group's partition of __consumer_offsets crashes.",
+                "It has no other replica, so the group has no coordinator.",
+            ),
+        )
+    },
+    failures=(Failure.CRASH,),
+    removed_by={OFFSETS: "3, or the number of brokers"},
+)
+
+
+def risks(setup: Setup) -> Iterator[Risk]:
+    setup = with_rules_in_force(setup)
+    for replicas, when in offsets_replicas(setup):
+        if brokers := fewer_brokers(setup, replicas):
+            yield KIND.never(
+                setup,
+                f"groups cannot begin: __consumer_offsets needs {replicas.value} replicas, and the "
+                f"number of brokers is {brokers}",
+                decided_by=[decision(OFFSETS, replicas, brokers)],
+            )
+        elif replicas.value == "1":
+            yield KIND.risk(
+                setup,
+                KIND.failures,
+                when=when,
+                decided_by=[decision(OFFSETS, replicas, 3, "needs three brokers")],
+            )

@@ -1,0 +1,103 @@
+"""Requests without a response are sent again, and without idempotence written twice or later."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ackproof.audit.answer import Decision, Effect, Risk
+from ackproof.audit.effective import of_producer
+from ackproof.audit.failure import Failure
+from ackproof.audit.remedies import exactly_once, one_in_flight, writes_topic_of_connect
+from ackproof.audit.risk import Kind, Subject, Text, decision
+from ackproof.audit.setups import Setup
+from ackproof_model import Likelihood
+from ackproof_model.configuration import Configuration
+from ackproof_model.kafka_settings import (
+    ENABLE_IDEMPOTENCE,
+    MAX_IN_FLIGHT_REQUESTS_PER_CONNECTION,
+    RETRIES,
+)
+from ackproof_model.perturbations import WorstCase
+from ackproof_model.worst_case.answer import resent
+
+#: The failures after which a request may have no response, with the event at a leader.
+_UNANSWERED = {
+    Failure.CLIENT_TIMEOUT: "The leader appends a batch, and its response is lost or late.",
+    Failure.CRASH: "The leader appends a batch, and crashes before it responds.",
+    Failure.CLEAN_RESTART: "The leader appends a batch, and restarts before it responds.",
+    Failure.LAG: "The leader appends a batch, and its followers do not fetch it in time.",
+    Failure.LEADER_MOVE: "The leader appends a batch, and another replica becomes leader.",
+    Failure.LOST_SESSION: "The leader appends a batch, and loses its session before it responds.",
+}
+_UNANSWERED_ONCE = WorstCase(unanswered=True)
+#: With acks=1 a leader answers at once, so nothing waits for followers.
+_WAITS_FOR_FOLLOWERS = (Failure.LAG, Failure.LEADER_MOVE)
+
+KIND = Kind(
+    title="a producer without idempotence sends again what got no response",
+    subject=Subject.PRODUCER,
+    texts={
+        Effect.DUPLICATED: Text(
+            case="B17",
+            text="the producer sends again what got no response, and the leader writes it a "
+            "second time",
+            at_risk="records in flight at that moment",
+            trace=(
+                "{event}",
+                "The producer sends it again.",
+                "Without idempotence the leader writes it a second time.",
+            ),
+        ),
+        Effect.REORDERED: Text(
+            case="B18",
+            text="of several requests in flight one fails and is sent again, behind the later ones",
+            at_risk="records in flight at that moment",
+            trace=(
+                "{event}",
+                "The batches behind it are written.",
+                "It is sent again, and follows them in the log.",
+            ),
+        ),
+    },
+    failures=tuple(_UNANSWERED),
+    removed_by={
+        ENABLE_IDEMPOTENCE: "true",
+        RETRIES: "0",
+        MAX_IN_FLIGHT_REQUESTS_PER_CONNECTION: "1",
+        "exactly.once.source.support": "enabled",
+    },
+)
+
+
+def risks(setup: Setup) -> Iterator[Risk]:
+    if setup.partition.idempotence:
+        return
+    for effect in KIND.effects:
+        likelihood, _ = resent(setup.partition, _UNANSWERED_ONCE, effect.value)
+        if likelihood is Likelihood.IMPOSSIBLE:
+            continue
+        for failure, event in _UNANSWERED.items():
+            if failure not in _WAITS_FOR_FOLLOWERS or _waits(setup.partition):
+                remedies = [*_remedies(setup, effect)]
+                yield KIND.risk(setup, [failure], effect, decided_by=remedies, event=event)
+
+
+def _waits(configuration: Configuration) -> bool:
+    return configuration.acks == "all" and configuration.replication_factor > 1
+
+
+def _remedies(setup: Setup, effect: Effect) -> Iterator[Decision]:
+    partition, producer = setup.partition, setup.producer
+    if producer is not None and writes_topic_of_connect(producer):
+        yield from exactly_once(producer)
+    elif partition.profile.transactions:
+        given = of_producer(setup, ENABLE_IDEMPOTENCE, "false")
+        cost = "needs acks=all: a send waits for the in-sync replicas"
+        cost = "" if partition.acks == "all" else cost
+        yield decision(ENABLE_IDEMPOTENCE, given, "true", cost, of=producer)
+    if effect is Effect.REORDERED:
+        yield one_in_flight(setup)
+    else:
+        given = of_producer(setup, RETRIES, partition.retries)
+        cost = "each failed send is left to the application"
+        yield decision(RETRIES, given, 0, cost, of=producer)
