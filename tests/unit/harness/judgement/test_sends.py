@@ -31,7 +31,7 @@ def run(tmp_path: Path) -> RunDirectory:
         for number, outcome in enumerate(outcomes)
     ]
     sends[2]["resolved_at"] = at(0.5)  # before it was sent
-    sends[6]["resolved_at"] = None
+    sends[0]["resolved_at"] = None  # an ack without a time
     run.write("ledger", sends, name="producer-0")
     ranges = (0, 3, "committed"), (3, 6, "aborted")
     rows = [
