@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ackproof.cli import options
 from ackproof.cli.options import print_note, print_warnings
 from ackproof.errors import ScenarioError
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from ackproof.own_config.overlay import Overlay
     from ackproof.own_config.parts import Hint
     from ackproof.scenario.changes import Overrides
+    from ackproof.scenario.loader import Configured
 
 #: The scenario for a user's files if the command names none.
 YOUR_CONFIGURATION = "your-configuration"
@@ -160,30 +162,58 @@ def applied(scenario: Path, own: OwnFiles) -> Iterator[Path]:
         yield path
 
 
-class Overriding:
-    """Returns the overrides of a command line for each scenario file; prints the first overlay."""
+@dataclass(frozen=True, kw_only=True)
+class CommandLine:
+    """What replaces values of scenario files: the user's own files, and over them `assigned`."""
 
-    def __init__(self, own: OwnFiles, *, kafka: str, assigned: list[str], seed: int | None) -> None:
-        self._own = own.read() if own.given else None
-        self._kafka = kafka
-        self._assigned = [*assigned, *([] if seed is None else [f"seed={seed}"])]
-        self._printed = False
-        #: The warnings about the user's files.
-        self.warnings: list[str] = []
+    own: OwnConfig | None
+    kafka: str
+    assigned: Overrides
 
-    def __call__(self, document: Mapping[str, Any]) -> Overrides:
+    def overlay(self, document: Mapping[str, Any]) -> Overlay | None:
+        """Return what the user's own files replace in a scenario; None without such files."""
         from ackproof.own_config.overlay import overlay
-        from ackproof.scenario.changes import from_assignments, joined
 
-        last = from_assignments(self._assigned)
-        if self._own is None:
-            return last
-        applied = overlay(self._own, document, kafka=self._kafka)
-        if not self._printed:
-            print_overlay(applied)
-            self.warnings = applied.warnings
-            self._printed = True
-        return joined(applied.overrides, last)
+        return None if self.own is None else overlay(self.own, document, kafka=self.kafka)
+
+    def overrides(self, document: Mapping[str, Any]) -> Overrides:
+        from ackproof.scenario.changes import joined
+
+        overlay = self.overlay(document)
+        return self.assigned if overlay is None else joined(overlay.overrides, self.assigned)
+
+
+def configurations_of(
+    scenario: Path,
+    own: OwnFiles,
+    *,
+    kafka: str,
+    assigned: Sequence[str] | None,
+    **selection: Any,
+) -> tuple[list[Configured], list[str]]:
+    """Return the selected configurations with `assigned` and the settings of the user's files.
+
+    Prints how these settings are used in the first scenario, and returns the warnings about them.
+    """
+    from ackproof.scenario.changes import from_assignments
+    from ackproof.scenario.documents import parse
+    from ackproof.scenario.loader import scenario_files
+    from ackproof.scenario.selection import check_kafka
+
+    command = CommandLine(
+        own=own.read() if own.given else None,
+        kafka=kafka,
+        assigned=from_assignments([*(assigned or [])]),
+    )
+    check_kafka(kafka)
+    warnings: list[str] = []
+    if command.own is not None and (overlay := command.overlay(parse(scenario_files(scenario)[0]))):
+        print_overlay(overlay)
+        warnings = overlay.warnings
+    configurations = options.configurations_of(
+        scenario, kafka=kafka, overriding=command.overrides, **selection
+    )
+    return configurations, warnings
 
 
 def print_overlay(overlay: Overlay) -> None:

@@ -13,7 +13,6 @@ from ackproof.cli.options import (
     OnlyKafka,
     OptionalScenario,
     Set,
-    configurations_of,
     grouped,
     print_json,
     stdout,
@@ -62,8 +61,9 @@ def predict(
     from ackproof.prediction.predict import predict_each
 
     scenario = own_files.scenario_path(scenario, own)
-    overriding = own_files.Overriding(own, kafka=kafka, assigned=assigned or [], seed=None)
-    configurations = configurations_of(scenario, kafka=kafka, overriding=overriding, skipped=True)
+    configurations, warnings = own_files.configurations_of(
+        scenario, own, kafka=kafka, assigned=assigned, skipped=True
+    )
     records = predict_each([configured.scenario for configured in configurations])
     predictions = []
     for configured, record in zip(configurations, records, strict=True):
@@ -79,7 +79,7 @@ def predict(
                     "configuration_name": configured.name,
                     **record.model_dump(mode="json", exclude={"diagram"}),
                     "violations": violations,
-                    "warnings": overriding.warnings,
+                    "warnings": warnings,
                 }
                 for configured, record, violations in predictions
             ]

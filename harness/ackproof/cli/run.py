@@ -54,9 +54,9 @@ def run(
     from ackproof.report.terminal import print_run
 
     scenario = own_files.scenario_path(scenario, own)
-    overriding = own_files.Overriding(own, kafka=kafka, assigned=assigned or [], seed=seed)
-    configurations = options.configurations_of(
-        scenario, shard=shard, arm=arm, kafka=kafka, overriding=overriding
+    seeds = [] if seed is None else [f"seed={seed}"]
+    configurations, _ = own_files.configurations_of(
+        scenario, own, shard=shard, arm=arm, kafka=kafka, assigned=[*(assigned or []), *seeds]
     )
     results, failure = _run_all(
         configurations, out, title=scenario.stem, reuse=not fresh, live=live, keep=keep

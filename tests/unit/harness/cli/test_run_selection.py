@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from ackproof.cli import own_files
 from ackproof.cli.options import configurations_of
-from ackproof.cli.own_files import Overriding, OwnFiles, scenario_path
+from ackproof.cli.own_files import OwnFiles, scenario_path
 from ackproof.errors import AckproofError, ExitCode, ScenarioError
 
 TEXT = """
@@ -70,7 +71,7 @@ def test_a_warning_names_the_users_own_file(
 ) -> None:
     server = tmp_path / "server.properties"
     server.write_text("default.replication.factor=3\nmin.insync.replicas=3\n")
-    own = Overriding(OwnFiles(server=server), kafka="", assigned=[], seed=None)
-    configurations_of(scenario_path(None, OwnFiles(server=server)), overriding=own)
+    own = OwnFiles(server=server)
+    own_files.configurations_of(scenario_path(None, own), own, kafka="", assigned=[])
     warning = f"{server}:2: topics.orders.settings.min.insync.replicas: 3 is the replication factor"
     assert warning in capsys.readouterr().err
