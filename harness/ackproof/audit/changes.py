@@ -4,143 +4,66 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import cache, partial
+from dataclasses import replace
+from functools import cache
 
+from ackproof import safer_settings
 from ackproof.audit.answer import Decision
 from ackproof.audit.failure import Failures
 from ackproof.audit.losses import exposed, found_sets, question_of
 from ackproof.audit.risk import decision
 from ackproof.audit.setups import ELR, KAFKA, MINIMUM, MODE, REPLICAS, UNCLEAN, Setup, eras_of
-from ackproof.audit.words import spelled
-from ackproof.kafka_versions import FEATURES_SINCE, WITH_ELR, numbers
 from ackproof.own_config.configuration import Given, NoFile, kafka_default
+from ackproof.safer_settings import Change, Protection, knows_elr, spelled
 from ackproof_model.kafka_settings import ACKS, BROKER_RACK, LOG_FLUSH_INTERVAL_MESSAGES
 from ackproof_model.worst_case.answer import never_acked
 from ackproof_model.worst_case.failure_sets import Exposed, failure_sets
 
 #: The version that stands for those with eligible leader replicas by default.
 _NEWEST = eras_of("")[-1].release
-_USUAL_REPLICAS = 3
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """A new value of a setting. applied: the setup with it. cost: its price in words.
-
-    costly: the price is so high that other changes, and pairs of them, are proposed first.
-    """
-
-    setting: str
-    value: str
-    cost: str
-    applied: Callable[[Setup], Setup]
-    costly: bool = False
-
-    @property
-    def name(self) -> tuple[str, str]:
-        return self.setting, self.value
 
 
 def candidates(setup: Setup) -> Iterator[Change]:
     """Yield the changes that may make a setup safer, those that cost less first."""
     partition = setup.partition
-    replicas, minimum = partition.replication_factor, partition.min_insync_replicas
-    if partition.acks != "all":
-        yield Change(
-            setting=ACKS,
-            value="all",
-            cost="each send waits until all replicas in the ISR have it",
-            applied=partial(_with, values={ACKS: "all"}, acks="all"),
+    return safer_settings.candidates(
+        Protection(
+            kafka=partition.kafka_version,
+            acks=partition.acks,
+            replicas=partition.replication_factor,
+            min_insync_replicas=partition.min_insync_replicas,
+            unclean=question_of(setup).unclean,
+            zookeeper=setup.zookeeper,
+            elr=partition.profile.elr,
+            racks=setup.racks,
+            flushes_every_record=setup.flushes_every_record,
         )
-    if question_of(setup).unclean:
-        yield Change(
-            setting=UNCLEAN,
-            value="false",
-            cost="while all replicas that were in the ISR are down, the partition can neither be "
-            "written nor read",
-            applied=partial(_with, values={UNCLEAN: "false"}, unclean_leader_election=False),
-        )
-    if minimum < replicas - 1:
-        yield _minimum(replicas, replicas - 1)
-    if replicas < _USUAL_REPLICAS:
-        yield Change(
-            setting=REPLICAS,
-            value=str(_USUAL_REPLICAS),
-            cost=f"{spelled(_USUAL_REPLICAS)} copies of the data, on as many brokers",
-            applied=partial(
-                _with, values={REPLICAS: str(_USUAL_REPLICAS)}, replication_factor=_USUAL_REPLICAS
-            ),
-        )
-    yield from _elr(setup)
-    if setup.racks and setup.racks < replicas:
-        yield Change(
-            setting=BROKER_RACK,
-            value=f"{spelled(replicas)} racks",
-            cost="traffic between racks",
-            applied=lambda one: replace(one, racks=one.partition.replication_factor),
-        )
-    if not setup.flushes_every_record:
-        yield Change(
-            setting=LOG_FLUSH_INTERVAL_MESSAGES,
-            value="1",
-            cost="every send waits for the disks: far fewer records per second",
-            applied=lambda one: replace(
-                _with(one, values={LOG_FLUSH_INTERVAL_MESSAGES: "1"}), flushes_every_record=True
-            ),
-            costly=True,
-        )
-    if replicas > 1 and minimum < replicas:
-        yield _minimum(replicas, replicas)
-
-
-def _minimum(replicas: int, minimum: int) -> Change:
-    away = replicas - minimum + 1
-    number, of = spelled(away), spelled(replicas)
-    return Change(
-        setting=MINIMUM,
-        value=str(minimum),
-        cost=f"while {number} of {of} replicas {'is' if away == 1 else 'are'} away, sends with "
-        "acks=all are refused",
-        applied=lambda one: (
-            one
-            if one.partition.replication_factor < minimum
-            else _with(one, values={MINIMUM: str(minimum)}, min_insync_replicas=minimum)
-        ),
-        costly=away == 1,
     )
 
 
-def _elr(setup: Setup) -> Iterator[Change]:
-    """Yield the change that switches eligible leader replicas on (KIP-966)."""
-    if setup.partition.profile.elr and not setup.zookeeper:
-        return
-    cost = "switch it on afterwards: kafka-features upgrade --feature " + ELR + "=1"
-    if _has_feature(setup.partition.kafka_version):
-        yield Change(
-            setting=ELR,
-            value="1",
-            cost="a cluster-wide feature: kafka-features upgrade --feature " + ELR + "=1",
-            applied=partial(_with, values={ELR: "1"}, elr=True, kafka_version=_NEWEST),
-        )
-        return
-    yield Change(
-        setting=KAFKA,
-        value=WITH_ELR.label,
-        cost=f"an upgrade{' from ZooKeeper to KRaft' if setup.zookeeper else ''}; {cost}",
-        applied=lambda one: replace(
-            _with(
-                one, values={KAFKA: WITH_ELR.label, MODE: "kraft"}, kafka_version=_NEWEST, elr=None
-            ),
-            zookeeper=False,
-        ),
-    )
-
-
-@cache
-def _has_feature(kafka_version: str) -> bool:
-    """Whether the version knows eligible leader replicas."""
-    return numbers(kafka_version) >= FEATURES_SINCE[ELR]
+def applied(setup: Setup, change: Change) -> Setup:
+    """Return the setup with a change."""
+    setting, value = change.name
+    if setting == KAFKA:
+        values = {KAFKA: value, MODE: "kraft"}
+        upgraded = _with(setup, values=values, kafka_version=_NEWEST, elr=None)
+        return replace(upgraded, zookeeper=False)
+    if setting == BROKER_RACK:
+        return replace(setup, racks=setup.partition.replication_factor)
+    if setting == MINIMUM and setup.partition.replication_factor < int(value):
+        return setup
+    fields: dict[str, dict[str, object]] = {
+        ACKS: {"acks": value},
+        UNCLEAN: {"unclean_leader_election": False},
+        MINIMUM: {"min_insync_replicas": int(value) if setting == MINIMUM else 0},
+        REPLICAS: {"replication_factor": int(value) if setting == REPLICAS else 0},
+        ELR: {"elr": True, "kafka_version": _NEWEST},
+        LOG_FLUSH_INTERVAL_MESSAGES: {},
+    }
+    changed = _with(setup, values={setting: value}, **fields[setting])
+    if setting == LOG_FLUSH_INTERVAL_MESSAGES:
+        return replace(changed, flushes_every_record=True)
+    return changed
 
 
 def _with(setup: Setup, *, values: dict[str, str], **fields: object) -> Setup:
@@ -164,7 +87,7 @@ def decided_by(setup: Setup, failures: Failures) -> tuple[Decision, ...]:
     Each removes it alone, but for pairs, which name each other in their costs. Pairs are tried if
     no change that can be afforded removes it alone.
     """
-    changes = [(one, one.applied(setup)) for one in candidates(setup)]
+    changes = [(one, applied(setup, one)) for one in candidates(setup)]
     alone = [one for one, after in changes if found_sets(after).keeps(failures)]
     decisions = [_decision(setup, one) for one in alone if not one.costly]
     if not decisions:
@@ -181,10 +104,10 @@ def _pairs(
     first = [one for one in candidates(setup) if not one.costly]
     for at, one in enumerate(first):
         tried = {other.setting for other in first[: at + 1]}
-        changed = one.applied(setup)
+        changed = applied(setup, one)
         for two in candidates(changed):
             if two.setting not in tried and not two.costly:
-                after = two.applied(changed)
+                after = applied(changed, two)
                 if suffices(after):
                     yield one, two, after
 
@@ -234,7 +157,7 @@ def best(setups: Sequence[Setup], *, most: int = 3) -> Iterator[tuple[Decision, 
         for change in plans[chosen[2]][0]:
             of = (one for one in reversed(now) if change.name in {c.name for c in candidates(one)})
             proposed = _decision(next(of, now[-1]), change)
-            now = tuple(change.applied(one) for one in now)
+            now = tuple(applied(one, change) for one in now)
             most -= 1
             yield proposed, now
 
@@ -256,7 +179,7 @@ def _alike(setups: Iterable[tuple[Setup, int]]) -> _Alike:
             partition.elr,
             partition.brokers,
             bool(never_acked(partition)),
-            _has_feature(partition.kafka_version),
+            knows_elr(partition.kafka_version),
             one.zookeeper,
         )
         first.setdefault(key, one)
@@ -287,7 +210,7 @@ def _shared(setups: _Alike) -> Iterable[Change]:
 
 
 def _changed(setups: _Alike, change: Change) -> _Alike:
-    return _alike((change.applied(one), number) for one, number in setups)
+    return _alike((applied(one, change), number) for one, number in setups)
 
 
 def _weight(setups: _Alike) -> tuple[int, ...]:

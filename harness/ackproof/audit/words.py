@@ -23,12 +23,6 @@ EFFECTS: Mapping[Effect, str] = {
     Effect.REFUSED: "the configuration is refused",
 }
 
-_NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
-
-
-def spelled(number: int) -> str:
-    return _NUMBERS[number] if number < len(_NUMBERS) else f"{number:,}"
-
 
 @cache
 def phrase(failures: Failures, replicas: int | None = None) -> str:

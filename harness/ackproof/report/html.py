@@ -1,4 +1,4 @@
-"""The report: an HTML page for a run, a comparison or advice. It works offline.
+"""The report: an HTML page for a run, a comparison or what `advise` answers. It works offline.
 
 All pages of a folder share one copy of the plot library in that folder.
 """
@@ -25,11 +25,11 @@ from ackproof.judgement.overview.collect import overview_of
 from ackproof.rendering import pages
 from ackproof.rendering.pages import style_sheet
 from ackproof.report import (
-    advice,
     certainty,
     comparison,
     comparison_plots,
     formatting,
+    recommendation,
     sequence,
     wording,
 )
@@ -74,7 +74,7 @@ class Run:
     timeline: Timeline | None
     anchor: str = ""
     figures: Sequence[Figure] = ()
-    advice: str = ""
+    recommendation: str = ""
     #: Its settings that determine durability; empty if its scenario cannot be read.
     settings: Mapping[str, str] = field(default_factory=dict)
 
@@ -148,7 +148,7 @@ def write_html(
         title=title,
         views=views,
         verdicts=verdicts or [verdict for verdict, _ in judged],
-        advice=advice.of_comparison(summary) if summary else [],
+        recommendation=recommendation.of_comparison(summary) if summary else [],
         summary=summary,
         summary_figures=plots,
         table=comparison.questions(summary) if summary else [],
@@ -242,12 +242,12 @@ def _read_scenario(directory: Path, missing: list[str]) -> str | None:
 
 
 def _on_one_page(runs: Sequence[Run]) -> list[Run]:
-    """Return the runs with unique names, their figures, and the advice of a single run."""
+    """Return the runs with unique names, their figures, and the recommendation for a single run."""
     names = [run.name for run in runs]
     shown = []
     for number, run in enumerate(runs, start=1):
         trial = names[:number].count(run.name)
-        # A comparison has one advice, drawn from all of its configurations.
+        # A comparison has one recommendation, drawn from all of its configurations.
         alone = run.verdict if len(runs) == 1 else None
         without = "quantiles" if run.verdict and not wording.latencies(run.verdict) else ""
         plots = figures(run.overview, run.timeline)
@@ -257,7 +257,7 @@ def _on_one_page(runs: Sequence[Run]) -> list[Run]:
                 anchor=f"run-{number}",
                 name=run.name if names.count(run.name) == 1 else f"{run.name} (run {trial})",
                 figures=[figure for figure in plots if figure.name != without],
-                advice=advice.of_run(alone, run.overview.safer) if alone else "",
+                recommendation=recommendation.of_run(alone, run.overview.safer) if alone else "",
             )
         )
     return shown

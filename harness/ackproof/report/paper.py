@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ackproof.comparison.summary import Summary
 from ackproof.errors import AckproofError, ScenarioError
-from ackproof.report import advice, certainty, comparison, wording
+from ackproof.report import certainty, comparison, recommendation, wording
 from ackproof.report import formatting as fmt
 from ackproof.report.html import write_html
 from ackproof.runs.directory import disk_errors
@@ -49,7 +49,7 @@ def write_paper(path: Path, summary: Summary, verdicts: Sequence[Verdict], *, ti
 
 
 def markdown(summary: Summary, verdicts: Sequence[Verdict], *, title: str) -> str:
-    """Return the advice, the table, its conditions and the statistics; as on the page."""
+    """Return the recommendation, the table, its conditions and the statistics; as on the page."""
     questions = comparison.questions(summary)
     rows = [
         [
@@ -62,7 +62,7 @@ def markdown(summary: Summary, verdicts: Sequence[Verdict], *, title: str) -> st
         f"# {title}",
         *([", ".join(wording.facts(verdicts))] if verdicts else []),
         *(f"**{sentence}**" for sentence in comparison.outages(summary)),
-        *advice.of_comparison(summary),
+        *recommendation.of_comparison(summary),
         "\n".join(
             fmt.markdown_row(cells)
             for cells in (

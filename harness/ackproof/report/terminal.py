@@ -1,4 +1,4 @@
-"""Runs and comparisons on the terminal: outcome and advice first, then the evidence.
+"""Runs and comparisons on the terminal: outcome and recommendation first, then the evidence.
 
 Readable at 80 columns. Without a terminal rich prints plain text, with `NO_COLOR` no colours.
 """
@@ -16,7 +16,7 @@ from rich.text import Text
 from ackproof.comparison.summary import Summary
 from ackproof.console import print_item, say
 from ackproof.judgement.overview.collect import overview_of
-from ackproof.report import advice, certainty, comparison, wording
+from ackproof.report import certainty, comparison, recommendation, wording
 from ackproof.report import formatting as fmt
 from ackproof.report.console_tables import TONE, headed_table
 from ackproof.report.wording import agreement, agreement_of, agreement_sentences, outcome, sentence
@@ -39,13 +39,13 @@ def print_comparison(
     run_dirs: Sequence[Path],
     html: Path,
 ) -> None:
-    """Print outages, the advice, the table, what it depends on, and the paths of page and runs.
+    """Print outages, the recommendation, the table, its conditions, the paths of page and runs.
 
     `run_dirs` are in the order of `verdicts`. Only runs that do not hold have their path printed.
     """
     for line in comparison.outages(summary):
         say(console, line, style=_FINDING)
-    _print_advice(console, advice.of_comparison(summary))
+    _print_recommendation(console, recommendation.of_comparison(summary))
     _print_questions(console, summary)
     for line in (*comparison.notes(summary), *certainty.statistics(summary)):
         say(console, line)
@@ -118,7 +118,7 @@ def print_run(console: Console, verdict: Verdict, run_dir: Path) -> None:
         say(console, verdict.reason)
     for line in wording.ended_sentences(verdict):
         say(console, line, style=_EXPECTED["undecided"])
-    _print_advice(console, [advice.of_run(verdict, overview.safer)])
+    _print_recommendation(console, [recommendation.of_run(verdict, overview.safer)])
     say(console, f"Matches prediction: {agreement_of(verdict)}")
     for line in (_cost(verdict), *wording.probe_sentences(verdict)):
         say(console, line, style="dim")
@@ -137,7 +137,7 @@ def print_run(console: Console, verdict: Verdict, run_dir: Path) -> None:
     _path(console, "Run directory: ", run_dir)
 
 
-def _print_advice(console: Console, lines: Sequence[str]) -> None:
+def _print_recommendation(console: Console, lines: Sequence[str]) -> None:
     first, *more = [line for line in lines if line] or [""]
     if first:
         say(console, f"Advice: {first}", style="bold")

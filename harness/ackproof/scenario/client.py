@@ -28,7 +28,7 @@ from ackproof.scenario.kafka_clients import CONSUMER_DEFAULTS, JAVA_NAMES, AcksV
 from ackproof.scenario.kafka_keys import Scope, ignored, known
 from ackproof.scenario.librdkafka import KNOWN, OWNED_PRODUCER_SETTINGS, SET_BY_US, refusal
 from ackproof.scenario.types import KafkaVersion, Setting, StrictModel
-from ackproof_model.kafka_settings import ENABLE_AUTO_COMMIT, ISOLATION_LEVEL
+from ackproof_model.kafka_settings import ACKS, ENABLE_AUTO_COMMIT, ISOLATION_LEVEL
 
 _OWNED = {
     **OWNED_PRODUCER_SETTINGS,
@@ -101,6 +101,9 @@ class JavaProducerSettings(_JavaSettings):
 
     def _require_legal(self) -> None:
         self._producer.require_legal()
+
+    def with_acks(self, acks: AcksValue) -> Self:
+        return self.of({**self.root, ACKS: acks}, self._version, self._scope)
 
     @property
     def acks(self) -> AcksValue:

@@ -253,6 +253,9 @@ class ProducerSettings(BaseModel):
         require_accepted("Producer", self.as_client_settings())
         return self
 
+    def with_acks(self, acks: AcksValue) -> Self:
+        return self.model_copy(update={"acks": acks})
+
     def as_client_settings(self) -> dict[str, Setting]:
         return self.model_dump(by_alias=True)
 

@@ -14,8 +14,9 @@ from ackproof.audit.failure import Failures
 from ackproof.audit.finishing import grouped, losses
 from ackproof.audit.outputs.cells import ShownTable, shown
 from ackproof.audit.table import STOPS
-from ackproof.audit.words import EFFECTS, condition, milder, phrase, spelled
+from ackproof.audit.words import EFFECTS, condition, milder, phrase
 from ackproof.own_config.configuration import JAVA_CLIENT, KAFKA, LIBRDKAFKA, Default, Origin
+from ackproof.safer_settings import spelled
 from ackproof_model.kafka_settings import (
     AUTO_OFFSET_RESET,
     DELIVERY_TIMEOUT_MS,

@@ -19,7 +19,8 @@ from ackproof.audit.failure import Failure, Failures
 from ackproof.audit.remedies import lower_minimum
 from ackproof.audit.risk import Kind, Subject, Text, antichain, decision
 from ackproof.audit.setups import MINIMUM, REPLICAS, Setup
-from ackproof.audit.words import covers, spelled
+from ackproof.audit.words import covers
+from ackproof.safer_settings import spelled
 from ackproof_model.configuration import Configuration
 from ackproof_model.kafka_settings import PROCESS_ROLES
 from ackproof_model.worst_case.answer import never_acked

@@ -9,11 +9,13 @@ from ackproof.kafka_versions import DEFAULT_KAFKA, WITH_ELR
 from ackproof.runs.directory import PredictionRecord
 from ackproof.runs.overview import Safer, SaferStep
 from ackproof.runs.verdict import Likelihood, Verdict, Word
+from ackproof.safer_settings import Protection, candidates
 from ackproof.scenario.client import ClientLibrary
 from ackproof.scenario.model import Scenario
 from ackproof.scenario.types import setting_text
 from ackproof_model import Profile
 from ackproof_model.kafka_settings import (
+    ACKS,
     ENABLE_IDEMPOTENCE,
     MIN_INSYNC_REPLICAS,
     TRANSACTION_VERSION,
@@ -111,23 +113,34 @@ def _excluded_by_protocol_2(
 def safest(scenario: Scenario) -> tuple[Scenario, Mapping[str, Any]]:
     """Return the scenario with the safest settings for acked records, and the changes.
 
-    These are acks=all, min.insync.replicas of all replicas but one, and no unclean election.
+    Replicas, racks and flushes stay as the scenario has them, and settings that are costly.
     """
-    changes: dict[str, Any] = {}
     topic, settings = scenario.topic, scenario.workload.settings
-    if settings.acks != "all":
-        changes["acks"] = "all"
-        settings = settings.model_copy(update={"acks": "all"})
-    wanted: dict[str, Any] = {}
-    if topic.min_insync_replicas < max(topic.replication_factor - 1, 1):
-        wanted[MIN_INSYNC_REPLICAS] = topic.replication_factor - 1
-    if unclean_election(scenario):
-        wanted[UNCLEAN_LEADER_ELECTION_ENABLE] = False
-    changes |= wanted
-    topic = topic.model_copy(update={"settings": {**topic.settings, **wanted}})
+    now = Protection(
+        kafka=scenario.kafka,
+        acks=settings.acks,
+        replicas=topic.replication_factor,
+        min_insync_replicas=topic.min_insync_replicas,
+        unclean=unclean_election(scenario),
+        zookeeper=Profile.of(scenario.kafka).zookeeper,
+        elr=Profile.of(scenario.kafka).elr,
+    )
+    wanted = {change.setting: change.value for change in candidates(now) if not change.costly}
+    changes: dict[str, Any] = {key: wanted[key] for key in (ACKS, *_OF_TOPIC) if key in wanted}
+    if ACKS in changes:
+        settings = settings.with_acks("all")
+    of_topic = {key: _OF_TOPIC[key](value) for key, value in changes.items() if key in _OF_TOPIC}
+    topic = topic.model_copy(update={"settings": {**topic.settings, **of_topic}})
     workload = scenario.workload.model_copy(update={"settings": settings})
     topics = {**scenario.topics, scenario.workload.topic: topic}
     return scenario.model_copy(update={"topics": topics, "workload": workload}), changes
+
+
+#: Settings of a topic that a run may change, and what a scenario has as their value.
+_OF_TOPIC: Mapping[str, Callable[[str], Any]] = {
+    MIN_INSYNC_REPLICAS: int,
+    UNCLEAN_LEADER_ELECTION_ENABLE: lambda value: value == "true",
+}
 
 
 def durability_of(scenario: Scenario) -> dict[str, str | int | float | bool]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from ackproof.audit.answer import Risk
-from ackproof.audit.changes import _alike, best, candidates, decided_by
+from ackproof.audit.changes import _alike, applied, best, candidates, decided_by
 from ackproof.audit.failure import Failure, Failures
 from ackproof.audit.losses import lost, traced
 from ackproof.audit.setups import ELR, Setup, setups
@@ -118,7 +118,7 @@ def test_a_change_removes_the_loss_and_names_its_source_and_price() -> None:
     )
     [change] = [found for found in candidates(one) if found.value == decision.change == "2"]
     assert (LAG, POWER) in failures_of(one)
-    assert (LAG, POWER) not in failures_of(change.applied(one))
+    assert (LAG, POWER) not in failures_of(applied(one, change))
 
 
 def test_a_pair_of_changes_names_the_other_one() -> None:

@@ -23,6 +23,7 @@ from ackproof.runs.directory import PredictionRecord
 from ackproof.runs.overview import MAX_LANES, Mark, Overview, Timeline
 from ackproof.runs.verdict import PredictionReport
 from ackproof.scenario import loader
+from ackproof.scenario.client import JavaProducerSettings
 from ackproof_spark import by_time
 from ackproof_spark.tables import LOCATION, OPTIONAL
 from support import synthetic_run as synthetic
@@ -359,8 +360,13 @@ def test_the_models_trace_is_that_of_the_prediction(explained, acks_all):
     assert overview_of(acks_all.directory).trace is None
 
 
-def test_the_model_is_asked_about_safer_settings_after_a_loss(acks_1):
+@pytest.mark.parametrize("client", ["librdkafka", "java"])
+def test_the_model_is_asked_about_safer_settings_after_a_loss(acks_1, client):
     scenario = loader.load(acks_1.directory / "scenario.yaml")[0].scenario
+    if client == "java":
+        java = JavaProducerSettings.of({"acks": 1}, "4.3.1", "producer")
+        workload = scenario.workload.model_copy(update={"settings": java})
+        scenario = scenario.model_copy(update={"workload": workload})
     report = PredictionReport(trace=[], reasons={}, bounds="")
     asked = []
 

@@ -14,7 +14,7 @@ from ackproof.comparison.statistics import Design, Sequential
 from ackproof.comparison.store import MEASURES
 from ackproof.comparison.summary import Spread, Summary, summarise, summary_of
 from ackproof.errors import AckproofError, ScenarioError
-from ackproof.report import advice, certainty, comparison, comparison_plots
+from ackproof.report import certainty, comparison, comparison_plots, recommendation
 from ackproof.report.html import plot_data, write_html
 from ackproof.report.paper import require_writable, write_paper
 from ackproof.report.terminal import print_comparison
@@ -153,7 +153,7 @@ def test_times_that_a_slow_producer_makes_unreliable_say_so() -> None:
     assert answers(slow, "no acks")[2] == comparison.Answer(text="-", note="not measured")
     # The advice does not quote them either.
     for made, said in ((slow, False), (some, True), (summary(), True)):
-        price = advice.price(made.cell(SAFE), made)
+        price = recommendation.price(made.cell(SAFE), made)
         assert ("no acks for" in price) == said
         assert ("was not measured" in price) != said
     assert any(note.startswith("Not measured: ") for note in comparison.notes(slow))
@@ -169,16 +169,20 @@ def test_times_of_a_late_producer_are_upper_bounds() -> None:
     [note] = [note for note in comparison.notes(late) if "≤" in note]
     assert "faster than that or as fast" in note
     assert not any("≤" in note for note in comparison.notes(summary()))
-    assert "no acks for ≤ " in advice.price(late.cell(SAFE), late)
-    assert "99 % of acks within ≤ " in advice.price(late.cell(SAFE), late)
+    assert "no acks for ≤ " in recommendation.price(late.cell(SAFE), late)
+    assert "99 % of acks within ≤ " in recommendation.price(late.cell(SAFE), late)
 
 
 def test_a_price_is_told_against_times_that_were_measured() -> None:
     for late, against in ((0, "acks=1"), (12, "acks=0")):
         made = changed(summary(), RISKY, late=late)
-        assert advice.price(made.cell(SAFE), made).startswith(f"Its price against {against}: ")
+        assert recommendation.price(made.cell(SAFE), made).startswith(
+            f"Its price against {against}: "
+        )
     bounded = changed(changed(summary(), RISKY, unavailability_s=None), WORSE, late=12)
-    assert advice.price(bounded.cell(SAFE), bounded).startswith("Its price against acks=0: ")
+    assert recommendation.price(bounded.cell(SAFE), bounded).startswith(
+        "Its price against acks=0: "
+    )
 
 
 def test_a_trial_that_failed_is_named_beside_those_that_ran() -> None:
@@ -199,7 +203,7 @@ def test_a_producer_that_stopped_is_in_the_table_and_not_preferred() -> None:
     alive, _, stopped = answers(made, "stops")
     assert (alive.text, stopped.text) == ("no", "yes, in 2 runs")
     cells = [cell.model_copy(update={"losing": 0}) for cell in made.cells]
-    assert min(cells, key=advice.preference).configuration == RISKY
+    assert min(cells, key=recommendation.preference).configuration == RISKY
 
 
 def test_dominators_are_configurations_with_equal_faults_only() -> None:
@@ -247,8 +251,8 @@ def test_a_configuration_that_never_ran_is_no_alternative(ended: str) -> None:
     [note] = [note for note in comparison.notes(made) if note.startswith("Not run, as ")]
     assert ended in note
     assert note.endswith(": acks=0.")
-    assert advice.of_comparison(made)[0].startswith("Of those that ran, use acks=all: ")
-    assert advice.of_comparison(summary())[0].startswith("Use acks=all: ")
+    assert recommendation.of_comparison(made)[0].startswith("Of those that ran, use acks=all: ")
+    assert recommendation.of_comparison(summary())[0].startswith("Use acks=all: ")
 
 
 def test_unreliable_times_of_a_trial_enter_no_spread() -> None:
@@ -291,8 +295,10 @@ def test_configurations_with_other_faults_keep_their_names_and_are_told_apart() 
     for shown, question, said in ((made, "acks", False), (apart, "Configuration", True)):
         assert comparison.questions(shown)[0].text == question
         assert (note in comparison.notes(shown)) == said
-    assert advice.of_comparison(apart)[0].startswith("Of acks=0 and acks=all, use acks=all: ")
-    assert advice.of_comparison(with_faults(made, "kill", "none", "freeze")) == []
+    assert recommendation.of_comparison(apart)[0].startswith(
+        "Of acks=0 and acks=all, use acks=all: "
+    )
+    assert recommendation.of_comparison(with_faults(made, "kill", "none", "freeze")) == []
 
 
 def test_only_acks_0_has_no_latency_of_its_own() -> None:

@@ -1,4 +1,4 @@
-"""Advice: the recommended configuration, its price, and the model's steps to a safe one.
+"""The recommended configuration, its price, and the model's steps to a safe one.
 
 For a comparison it comes from the runs and predictions, for one run from the model's predictions
 for safer settings and versions (`Overview.safer`).
@@ -17,7 +17,7 @@ from ackproof.runs.verdict import REMOVED, PartAvailability, Verdict, Word
 
 
 def of_comparison(summary: Summary) -> list[str]:
-    """Return the advice, its price against a configuration that lost, and what the model adds.
+    """Return what is recommended, its price against a loser, and what the model adds.
 
     Configurations with other faults are no alternatives, so each group of equal faults has its own.
     """
@@ -121,22 +121,22 @@ def _kept(cell: Cell, summary: Summary) -> str:
 
 
 def of_run(verdict: Verdict, safer: Safer | None) -> str:
-    """Return the advice for one run; empty if the run is inconclusive or not modelled."""
+    """Return the recommendation for one run; empty if the run is inconclusive or not modelled."""
     if verdict.verdict is Word.INCONCLUSIVE:
         return ""
     protocol = _of_protocol(safer) if safer else ""
     if not verdict.observed.get("lost", 0) and (without_loss := _without_loss(verdict)):
-        advice = [protocol, without_loss]
+        parts = [protocol, without_loss]
     elif safer is not None and "not modelled" not in [step.predicted for step in safer.steps]:
         enough = protocol and not safer.steps and "lost" in safer.protocol_2
-        advice = [protocol] if enough else [_of_settings(safer), protocol]
+        parts = [protocol] if enough else [_of_settings(safer), protocol]
     else:
-        advice = []
-    return " ".join(filter(None, advice))
+        parts = []
+    return " ".join(filter(None, parts))
 
 
 def _of_protocol(safer: Safer) -> str:
-    """Return the advice to use another client, for aborted reads and losses by late requests."""
+    """Recommend another client, against aborted reads and losses by late requests."""
     if not safer.protocol_2:
         return ""
     excluded = " or ".join(_EXCLUDED[anomaly] for anomaly in safer.protocol_2)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ackproof.comparison.summary import summary_of
-from ackproof.report import advice
+from ackproof.report import recommendation
 from ackproof.runs.overview import Safer, SaferStep
 from ackproof.runs.verdict import PartAvailability, Word
 from support.trial_summaries import summary
@@ -32,7 +32,7 @@ def settings(*steps: SaferStep, **changes: Any) -> Safer:
 
 def advised(*made: Any) -> list[str]:
     """Return the advice for a comparison of these runs."""
-    return advice.of_comparison(
+    return recommendation.of_comparison(
         summary_of([one.verdict for one in made], [one.directory for one in made])
     )
 
@@ -75,7 +75,7 @@ def test_no_configuration_is_recommended_if_all_lost(acks_0, acks_1):
 
 
 def test_the_advice_for_trials_says_how_often_such_runs_may_lose():
-    line, price = advice.of_comparison(summary())
+    line, price = recommendation.of_comparison(summary())
     assert line == (
         "Use acks=all: it lost nothing in 12 runs, but the model calls a loss possible, and up to "
         "51 % of such runs may lose."
@@ -88,28 +88,28 @@ def test_the_advice_goes_to_the_end_with_a_prediction_for_each_step(acks_1):
     safer = settings(half, step(Kafka="4.1 or later"))
     made = summary()
     cells = [cell.model_copy(update={"safer": safer}) for cell in made.cells]
-    line = advice.of_comparison(made.model_copy(update={"cells": cells}))[-1]
+    line = recommendation.of_comparison(made.model_copy(update={"cells": cells}))[-1]
     said = (
         "Set min.insync.replicas=2: then the model still calls a loss possible (the last replica "
         "loses power). Use also Kafka 4.1 or later: then the model finds no way to lose an acked "
         "record under these faults. It costs:"
     )
     assert line.startswith(f"To go further than acks=all: {said}")
-    assert advice.of_run(acks_1.verdict, safer).startswith(said)
+    assert recommendation.of_run(acks_1.verdict, safer).startswith(said)
 
 
 def test_after_a_loss_safer_settings_are_advised(acks_1):
-    assert advice.of_run(acks_1.verdict, settings(step())) == (
+    assert recommendation.of_run(acks_1.verdict, settings(step())) == (
         "Set acks=all: then the model finds no way to lose an acked record under these faults. It "
         "costs: every ack waits for the in-sync replicas, and the partition cannot take writes "
         "after fault 1 (kill) begins."
     )
-    still = advice.of_run(acks_1.verdict, settings(step("possible", "all power is lost")))
+    still = recommendation.of_run(acks_1.verdict, settings(step("possible", "all power is lost")))
     assert "then the model still calls a loss possible (all power is lost)." in still
     assert still.endswith("only other measures help.")
-    alone = advice.of_run(acks_1.verdict, settings(replicas=1))
+    alone = recommendation.of_run(acks_1.verdict, settings(replicas=1))
     assert alone.startswith("Give the topic more replicas")
-    safest = advice.of_run(acks_1.verdict, settings(reason="all power is lost"))
+    safest = recommendation.of_run(acks_1.verdict, settings(reason="all power is lost"))
     assert "have their safest values already" in safest
     assert safest.endswith("only other measures help (all power is lost).")
 
@@ -130,25 +130,27 @@ def test_a_client_with_protocol_2_is_advised_if_it_excludes_an_anomaly(
         "Use a client with transaction protocol 2 (KIP-890), such as Java's from 4.0 on, with "
         f"transaction.version=2: with that, the model finds no way to {what} under these faults."
     )
-    line = advice.of_run(acks_1.verdict, safer)
+    line = recommendation.of_run(acks_1.verdict, safer)
     assert line.endswith(said)
     assert other in line.removesuffix(said) if other else line == said
-    assert advice.of_run(acks_all.verdict, safer).startswith(f"{said} Keep this configuration")
+    assert recommendation.of_run(acks_all.verdict, safer).startswith(
+        f"{said} Keep this configuration"
+    )
 
 
 def test_a_proven_configuration_is_recommended_with_its_cost(acks_all):
-    line = advice.of_run(acks_all.verdict, None)
+    line = recommendation.of_run(acks_all.verdict, None)
     assert line.startswith("Keep this configuration")
     assert "acked nothing for 10.8 s" in line
     metrics = acks_all.verdict.metrics.model_copy(update={"ack_latency_ms": None})
     slow_client = acks_all.verdict.model_copy(update={"metrics": metrics})
-    line = advice.of_run(slow_client, None)
+    line = recommendation.of_run(slow_client, None)
     assert line.endswith("Its cost in availability and latency was not observed.")
 
 
 def test_without_an_answer_there_is_no_advice(acks_1, acks_all, unverified):
-    assert advice.of_run(acks_1.verdict, settings(step("not modelled"))) == ""
-    assert advice.of_run(acks_1.verdict, None) == ""
-    assert advice.of_run(unverified.verdict, settings(step())) == ""
+    assert recommendation.of_run(acks_1.verdict, settings(step("not modelled"))) == ""
+    assert recommendation.of_run(acks_1.verdict, None) == ""
+    assert recommendation.of_run(unverified.verdict, settings(step())) == ""
     other_make = acks_all.verdict.model_copy(update={"predicted": {"lost": "not modelled"}})
-    assert advice.of_run(other_make, None) == ""
+    assert recommendation.of_run(other_make, None) == ""
