@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ackproof.audit import refused
+from ackproof.audit.risks import refused
 from ackproof.audit.setups import setups
 from ackproof.errors import ScenarioError
 from ackproof.own_config.configuration import Client, Given, Option, OwnConfig
