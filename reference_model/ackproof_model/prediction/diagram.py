@@ -102,8 +102,7 @@ def _track(columns: int, line: Line) -> str:
 
 
 def _line(model: Model, label: Label, after: State, at: str) -> Line:
-    what, *numbers = label
-    kind = what.partition(": ")[0]
+    kind, *numbers = label
     brokers = [_FIRST_BROKER + number for number in numbers]
     line = Line(at=at, text=kind, marks=tuple(brokers[:1] or [_CONTROLLER]))
 

@@ -9,6 +9,7 @@ from typing import Any
 from ackproof_model.effects import Configures, Cuts, Effect, Elects, Ends, QuorumLost, Stalls
 from ackproof_model.prediction.fault_schedule import Injection
 from ackproof_model.prediction.model import Model
+from ackproof_model.prediction.pending import Cause
 from ackproof_model.prediction.producer import is_acked
 from ackproof_model.prediction.state import State
 from ackproof_model.replication.state import NOBODY, Label, members, record_of
@@ -47,24 +48,24 @@ def narrate(model: Model, steps: Sequence[tuple[Label, State, State]]) -> tuple[
 
 
 def _sentence(model: Model, label: Label, before: State, after: State) -> str:
-    what, *numbers = label
-    kind, _, why = what.partition(": ")
+    kind, *numbers = label
     if kind == "inject":
-        sentence = _inject(model, numbers[0], numbers[1], why)
+        fault, mask, cause = numbers
+        sentence = _inject(model, fault, mask, Cause(cause))
         changed = before.controller != after.controller
         return f"{sentence} {_elected(before, after)}".rstrip() if changed else sentence
     if kind == "heal":
         return _healed(model, before, after)
-    return _SENTENCES[what](model, numbers, before, after).rstrip()
+    return _SENTENCES[kind](model, numbers, before, after).rstrip()
 
 
-def _inject(model: Model, fault: int, mask: int, why: str) -> str:
+def _inject(model: Model, fault: int, mask: int, cause: Cause) -> str:
     injection = model.schedule[fault]
     when = {
-        "conditions": "",
-        "time": f" {injection.or_after or 0:g} s have passed:",
-        "elsewhere": " While other partitions make progress:",
-    }[why]
+        Cause.CONDITIONS: "",
+        Cause.TIME: f" {injection.or_after or 0:g} s have passed:",
+        Cause.ELSEWHERE: " While other partitions make progress:",
+    }[cause]
     actions = " ".join(action(effect, _who(mask)) for effect in injection.effects)
     control = injection.fault == "none"
     nothing = "nothing is done (the control fault)." if control else "the partition is not touched."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from enum import IntEnum
 
 from ackproof_model.prediction.fault_schedule import (
     AnyOf,
@@ -24,6 +25,18 @@ from ackproof_model.prediction.model import Model, leaves
 from ackproof_model.prediction.producer import is_acked
 from ackproof_model.prediction.state import UNSENT, State
 from ackproof_model.replication.state import NOBODY, Label
+
+
+class Cause(IntEnum):
+    """Why a fault begins or ends: the last number in the label of that step.
+
+    CONDITIONS: its conditions are met. TIME: the time of `or_after` has passed. ELSEWHERE: other
+    partitions make the progress that its conditions count.
+    """
+
+    CONDITIONS = 0
+    TIME = 1
+    ELSEWHERE = 2
 
 
 def holds(

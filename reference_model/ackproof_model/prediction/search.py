@@ -42,7 +42,7 @@ from dataclasses import dataclass, field
 from ackproof_model.prediction.consumer import read_then_gone, readable, writable
 from ackproof_model.prediction.injection import heal
 from ackproof_model.prediction.model import Model
-from ackproof_model.prediction.pending import Pending
+from ackproof_model.prediction.pending import Cause, Pending
 from ackproof_model.prediction.producer import is_acked, unresolved
 from ackproof_model.prediction.reduction import leads_for_good
 from ackproof_model.prediction.state import Layer, Run, State, Timer
@@ -160,7 +160,7 @@ class _Search:
         self._sources: set[int] = set()
         # By cluster: the results of the schedule's steps, without the clients, as (label, cluster,
         # brokers whose processes ended, progress of the schedule).
-        self._fired: dict[tuple[int, bool, str, int], list[tuple[Label, int, int, Run]]] = {}
+        self._fired: dict[tuple[int, bool, Cause, int], list[tuple[Label, int, int, Run]]] = {}
         self._ends: dict[int, tuple[int, Run]] = {}
         self._overdue: dict[tuple[int, float, int], bool] = {}  # see `_in_time`
         self._noted: set[int] = set()
@@ -334,7 +334,7 @@ class _Search:
         if pending.time_only:
             for index in ready:
                 if self._in_time(pending, index, wait.at_least):
-                    self._schedule_step(pending, index, "time")
+                    self._schedule_step(pending, index, Cause.TIME)
             return set(members) - self._reaching(ready, lambda _: True)
 
         state = self._exploration.state
@@ -343,7 +343,7 @@ class _Search:
             goals = [index for index in due if pending.due(model, state(index))]
         for index in goals:
             if self._in_time(pending, index, wait.elapsed):
-                self._schedule_step(pending, index, "conditions")
+                self._schedule_step(pending, index, Cause.CONDITIONS)
 
         if pending.counts_progress:
             # Records of other partitions count, too: they are acked while this one waits.
@@ -354,7 +354,7 @@ class _Search:
                     and pending.due(model, state(index), elsewhere=True)
                     and self._in_time(pending, index, wait.elapsed)
                 ):
-                    self._schedule_step(pending, index, "elsewhere")
+                    self._schedule_step(pending, index, Cause.ELSEWHERE)
 
         if wait.or_after is None:
             return set(members) - self._reaching(goals, lambda _: True)
@@ -365,7 +365,7 @@ class _Search:
         )
         for index in ready:
             if index not in awaited and self._in_time(pending, index, seconds):
-                self._schedule_step(pending, index, "time")
+                self._schedule_step(pending, index, Cause.TIME)
         return set(members) - self._reaching(ready, lambda _: True)
 
     def _where(self, among: Iterable[int], holds: Callable[[State], bool]) -> list[int]:
@@ -390,18 +390,18 @@ class _Search:
             layer = state.run.injected, state.run.healed, state.run.over
             self._exploration.available[layer].add((readable(state), writable(self._model, state)))
 
-    def _schedule_step(self, pending: Pending, index: int, why: str) -> None:
+    def _schedule_step(self, pending: Pending, index: int, cause: Cause) -> None:
         stepping = self._exploration.stepping
-        if why != "time" or not stepping.moving(index):
+        if cause is not Cause.TIME or not stepping.moving(index):
             self._note(index)
         cluster, client = stepping.pairs[index]
-        key = pending.fault, pending.heals, why, cluster
+        key = pending.fault, pending.heals, cause, cluster
         fired = self._fired.get(key)
         if fired is None:
             state = self._exploration.state(index)
             fired = self._fired[key] = [
                 (
-                    (f"{label[0]}: {why}", *label[1:]),
+                    (*label, cause),
                     stepping.cluster(after),
                     _ended_processes(state, after),
                     after.run,
