@@ -188,7 +188,7 @@ def _replayed(question: Question, minimum: Minimum) -> Iterator[Minimum]:
     model = question.model(budgets=Budgets(**counts))
     ways: dict[State, list[Label]] = {initial(model): []}
     for wanted in minimum.steps:
-        if wanted.startswith("ack"):
+        if wanted[0] == "ack":
             continue
         taken: dict[State, list[Label]] = {}
         for state, way in ways.items():
@@ -197,7 +197,7 @@ def _replayed(question: Question, minimum: Minimum) -> Iterator[Minimum]:
                 ((label, acked),) = steps
                 before, steps = [*before, label], list(successors(model, acked))
             for label, after in steps:
-                if _text(label) == wanted:
+                if label == wanted:
                     taken.setdefault(after, [*before, label])
         ways = taken
     losing = next((way for state, way in ways.items() if lost(state)), None)
@@ -247,12 +247,8 @@ def _minimum(trace: list[Label]) -> Minimum:
     kinds = [_LABELS[str(label[0])] for label in trace if label[0] in _LABELS]
     return Minimum(
         counts=Counts(**{kind: kinds.count(kind) for kind in set(kinds)}),
-        steps=tuple(map(_text, trace)),
+        steps=tuple(trace),
     )
-
-
-def _text(label: Label) -> str:
-    return " ".join(map(str, label))
 
 
 def is_current() -> bool:

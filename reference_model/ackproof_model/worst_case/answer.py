@@ -15,7 +15,7 @@ from ackproof_model.configuration import Configuration, Profile, Truncation
 from ackproof_model.perturbations import Counts, WorstCase
 from ackproof_model.prediction.narrative import name
 from ackproof_model.prediction.predict import Likelihood, Prediction, inconsistent
-from ackproof_model.replication.state import members
+from ackproof_model.replication.state import Label, members
 from ackproof_model.worst_case.minima import Minima, Minimum, Question, minima
 from ackproof_model.worst_case.story import replay
 
@@ -382,16 +382,15 @@ def narrate(question: Question, found: Minimum) -> Iterator[str]:
     """Yield a sentence for each step of a loss, and a last one that names the leader without it."""
     *_, last = (state for _, state in replay(question, found))
     for step in found.steps:
-        acked = question.acks == "1" and step.startswith("write")  # with the append
+        acked = question.acks == "1" and step[0] == "write"  # with the append
         yield sentence(step).removesuffix(".") + (", and acks it." if acked else ".")
     records = " and ".join(f"record {one + 1}" for one in members(lost(last)))
     yield f"{name(last.controller.leader)} leads without {records}, which was acked: it is lost."
 
 
-def sentence(step: str) -> str:
-    """Return a step such as `lose power 0 1` in words."""
-    label = step.rstrip("0123456789 ")
-    numbers = [int(number) for number in step[len(label) :].split()]
+def sentence(step: Label) -> str:
+    """Return a step such as `("lose power", 0, 1)` in words."""
+    action, *numbers = step
     last = numbers[-1]
     names = map(name, numbers)
-    return _SENTENCES[label].format(*names, number=last + 1, count=last)
+    return _SENTENCES[action].format(*names, number=last + 1, count=last)

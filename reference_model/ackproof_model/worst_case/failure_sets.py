@@ -17,7 +17,7 @@ from itertools import combinations_with_replacement
 from ackproof_model.configuration import Profile
 from ackproof_model.perturbations import Counts
 from ackproof_model.worst_case.answer import keeps_everything, misses_an_epoch
-from ackproof_model.worst_case.minima import Minimum, Question, minima
+from ackproof_model.worst_case.minima import LOSE_POWER, Minimum, Question, minima
 
 #: An operator's failures, sorted, each as often as it happens.
 Failures = tuple[str, ...]
@@ -273,7 +273,7 @@ def _realistic(failures: Failures, found: Minimum) -> bool:
     """Whether the brokers of a rack lose power at once in the found way, if it needs several."""
     if RACK not in failures or found.counts.power_losses <= failures.count(POWER_LOSS) + 1:
         return True
-    lost = [step.split()[2] for step in found.steps if step.startswith("lose power")]
+    lost = [numbers[0] for action, *numbers in found.steps if action == LOSE_POWER]
     return len(set(lost)) == len(lost)
 
 

@@ -16,11 +16,15 @@ from pathlib import Path
 from ackproof_model.adversary.state import AdversaryModel
 from ackproof_model.configuration import Acks, Profile
 from ackproof_model.perturbations import Counts
+from ackproof_model.replication.state import Label
 
 FILE = Path(__file__).with_name("minima.json")
 
 #: A count in the file that stands for any number.
 ANY = -1
+
+#: The step in which a broker loses power: its number, and how many of its records are kept.
+LOSE_POWER = "lose power"
 
 #: Rules of a profile that the adversary does not read.
 _OTHERS = frozenset(
@@ -103,7 +107,7 @@ class Minimum:
     """The smallest numbers of one kind of loss, and a shortest way to it."""
 
     counts: Counts
-    steps: tuple[str, ...]
+    steps: tuple[Label, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,7 +171,10 @@ def _read(result: dict[str, object]) -> Minima:
     losing, safe = result["losing"], result.get("safe", [])
     assert isinstance(losing, list)
     assert isinstance(safe, list)
-    ways = [Minimum(counts=Counts(**one["budget"]), steps=tuple(one["steps"])) for one in losing]
+    ways = [
+        Minimum(counts=Counts(**one["budget"]), steps=tuple(map(tuple, one["steps"])))
+        for one in losing
+    ]
     return Minima(
         losing=tuple(sorted(ways, key=lambda one: len(one.steps))),
         searched=int(str(result["searched"])),

@@ -9,18 +9,21 @@ from functools import cache
 from ackproof_model.adversary.state import AdversaryModel, Budgets, State, initial
 from ackproof_model.adversary.successors import lost, successors
 from ackproof_model.prediction.narrative import name
-from ackproof_model.replication.state import NOBODY, members
-from ackproof_model.worst_case.minima import Minimum, Question
+from ackproof_model.replication.state import NOBODY, Label, members
+from ackproof_model.worst_case.minima import LOSE_POWER, Minimum, Question
 
+#: A power loss of which the story tells that the disk was replaced.
+_LOSE_DISK = "lose disk"
+_MOVE_LEADER = "move leader"
 #: Sentences of the failures, with the broker (and the follower that lags).
 _FAILURES = {
     "kill": "{0} crashes; its log stays.",
-    "lose power": "{0} loses power, and its log loses what was not flushed.",
-    "lose disk": "{0} ends, and its disk is replaced by an empty one.",
+    LOSE_POWER: "{0} loses power, and its log loses what was not flushed.",
+    _LOSE_DISK: "{0} ends, and its disk is replaced by an empty one.",
     "stop": "{0} is shut down cleanly.",
     "shrink": "{1} does not keep up with {0}.",
     "cut off": "{0} loses its session with the controller, and runs on.",
-    "move leader": "{0} is made the leader by a planned election.",
+    _MOVE_LEADER: "{0} is made the leader by a planned election.",
     "restart": "{0} starts again.",
 }
 #: The replicas of a story; others have no part in it (`failure_sets`).
@@ -40,7 +43,7 @@ class Story:
     at_risk: str
 
 
-def replay(question: Question, found: Minimum) -> Iterator[tuple[str, State]]:
+def replay(question: Question, found: Minimum) -> Iterator[tuple[Label | None, State]]:
     """Yield each step of a loss with the state after it, and first the state in which it begins."""
     levels = [_states(question, found.steps[:number]) for number in range(len(found.steps) + 1)]
     state = next(state for state in levels[-1] if lost(state))
@@ -49,7 +52,7 @@ def replay(question: Question, found: Minimum) -> Iterator[tuple[str, State]]:
         before = level[way[-1]]
         assert before is not None
         way.append(before)
-    yield from zip(("", *found.steps), reversed(way), strict=True)
+    yield from zip((None, *found.steps), reversed(way), strict=True)
 
 
 #: As much as any stored loss needs.
@@ -62,7 +65,7 @@ _WRITES = ("write", "ack")
 
 
 @cache
-def _states(question: Question, steps: tuple[str, ...]) -> dict[State, State | None]:
+def _states(question: Question, steps: tuple[Label, ...]) -> dict[State, State | None]:
     """Return the states to which these steps lead, each with the state before its last step."""
     model = question.model(budgets=_AMPLE)
     if not steps:
@@ -74,13 +77,14 @@ def _states(question: Question, steps: tuple[str, ...]) -> dict[State, State | N
     return after
 
 
-def _after(model: AdversaryModel, state: State, step: str) -> Iterator[State]:
+def _after(model: AdversaryModel, state: State, step: Label) -> Iterator[State]:
     """Yield the states after a step; writes come first, then the others by their brokers."""
-    broker, write = int(next(filter(str.isdecimal, step.split()))), step.startswith(_WRITES)
-    for (action, *numbers), after in successors(model, state):
-        if action not in _WRITES and (write or numbers[0] > broker):
+    wanted, *wanted_numbers = step
+    for label, after in successors(model, state):
+        action, *numbers = label
+        if action not in _WRITES and (wanted in _WRITES or numbers[0] > wanted_numbers[0]):
             return
-        if numbers[0] == broker and " ".join(map(str, (action, *numbers))) == step:
+        if label == step:
             yield after
 
 
@@ -97,11 +101,11 @@ def story(question: Question, found: Minimum, *, disks: int = 0) -> Story:
     before = steps[0][1]
     sentences = [_roles(question.replicas)]
     at_risk = ""
-    emptied = [at for at, (step, _) in enumerate(steps) if step.startswith("lose power")]
+    emptied = [at for at, (step, _) in enumerate(steps) if step and step[0] == LOSE_POWER]
     replaced = emptied[len(emptied) - min(disks, len(emptied)) :]
-    for at, (step, after) in enumerate(steps[1:], start=1):
-        action = step.replace("lose power", "lose disk") if at in replaced else step
-        sentences += _sentences(action, before, after)
+    for at, (step, (_, after)) in enumerate(zip(found.steps, steps[1:], strict=True), start=1):
+        failure = (_LOSE_DISK, *step[1:]) if at in replaced else step
+        sentences += _sentences(failure, before, after)
         if after.writes.acked & ~before.writes.acked and not at_risk:
             at_risk = _at_risk(question, after, disks)
         before = after
@@ -121,14 +125,13 @@ def _roles(replicas: int) -> str:
     )
 
 
-def _sentences(step: str, before: State, after: State) -> Iterator[str]:
-    action = step.rstrip("0123456789 ")
-    numbers = [int(number) for number in step[len(action) :].split()]
+def _sentences(step: Label, before: State, after: State) -> Iterator[str]:
+    action, *numbers = step
     broker = numbers[0]
     if action in _FAILURES:
-        kept = action == "lose power" and before.brokers[broker].log == after.brokers[broker].log
+        kept = action == LOSE_POWER and before.brokers[broker].log == after.brokers[broker].log
         sentence = _KEEPING_POWER if kept else _FAILURES[action]
-        leads = before.controller.leader == broker and action != "move leader"
+        leads = before.controller.leader == broker and action != _MOVE_LEADER
         names = [name(one) for one in numbers]
         names[0] += ", the leader," if leads and action not in ("restart", "shrink") else ""
         yield sentence.format(*names).replace(",;", ";").replace(",,", ",")

@@ -251,8 +251,8 @@ def test_the_way_to_a_loss_is_given() -> None:
 def test_every_stored_step_has_a_sentence() -> None:
     every = {step for known in stored().values() for one in known.losing for step in one.steps}
     assert all("{" not in sentence(step) for step in every)
-    assert sentence("lose power 0 1") == "A loses power: its log keeps 1 of its records."
-    assert sentence("fetch 2 1") == "C fetches from B."
+    assert sentence(("lose power", 0, 1)) == "A loses power: its log keeps 1 of its records."
+    assert sentence(("fetch", 2, 1)) == "C fetches from B."
 
 
 def test_every_stored_loss_ends_with_an_ack_and_the_leader_that_lacks_the_record() -> None:
