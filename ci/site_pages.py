@@ -16,6 +16,7 @@ import claims_page
 import reference_pages
 from mkdocs.structure.files import File, Files
 
+from ackproof.audit import listing
 from benchmarks import ratios
 
 _MARK = re.compile(r"<!-- generated: (\S+) -->")
@@ -31,6 +32,9 @@ PARTS: dict[str, Callable[[], str]] = {
     ),
     "claims": lambda: claims_page.results(claims_page.listed(), claims_page.stored()),
     "commands": reference_pages.commands,
+    "audit-effects": lambda: listing.effects().markdown,
+    "audit-failures": lambda: listing.failures().markdown,
+    "audit-risks": lambda: listing.risks().markdown,
     "faults": reference_pages.faults,
     "scenario-keys": reference_pages.scenario_keys,
     "tables": reference_pages.every_table,

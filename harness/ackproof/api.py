@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from pathlib import Path
@@ -43,6 +43,7 @@ from ackproof_faults.conditions.kinds import LeaderChanges, ProgressIs
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from ackproof.audit.answer import Audit
     from ackproof.runs.verdict import Verdict
 
 __all__ = [
@@ -54,6 +55,7 @@ __all__ = [
     "SecuritySpec",
     "TopicSpec",
     "Verification",
+    "audit_files",
     "inject",
     "predict",
     "read_ledger",
@@ -257,6 +259,30 @@ def _scenario_errors(subject: str) -> Iterator[None]:
             f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in error.errors()
         )
         raise ScenarioError(f"{subject}: {problems}") from None
+
+
+def audit_files(
+    *files: Path | str,
+    kafka: str = "",
+    topic: str = "",
+    fail_on: Sequence[str] = (),
+    against: str = "",
+) -> Audit:
+    """Return the audit of configuration files and folders, as `ackproof audit --json` prints it.
+
+    `fails` says whether it has a risk that `fail_on` counts. Raises ScenarioError.
+    """
+    from ackproof.audit import request
+
+    return request.audit(
+        request.Request(
+            files=tuple(map(Path, files)),
+            kafka=kafka,
+            topic=topic,
+            fail_on=tuple(fail_on),
+            against=against,
+        )
+    )
 
 
 def predict(scenario: Path | str) -> dict[str, PredictionRecord]:

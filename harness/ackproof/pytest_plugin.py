@@ -5,6 +5,8 @@
   scenario does not hold; `chaos_run` has its verdict.
 - `chaos_run` without that mark is a cluster for the test's own application: `chaos_run.cluster`,
   `chaos_run.inject(…)`, `chaos_run.ledger`.
+- `chaos_audit("server.properties", "producer.properties")` fails a test whose configuration may
+  lose acknowledged records.
 
 The plugin imports ackproof only when it is used. A scenario runs once in a session, for all of its
 items, workers (xdist) and reruns; the result is stored in `--chaos-out`. So a rerun cannot hide a
@@ -31,6 +33,7 @@ import pytest
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
+    from ackproof.audit.answer import Audit
     from ackproof.cluster.booted import KafkaCluster
     from ackproof.ledger.application_ledger import Ledger, Verification
     from ackproof.runs.verdict import Verdict
@@ -240,6 +243,28 @@ def chaos_run(request: pytest.FixtureRequest) -> FinishedRun | ChaosRun:
     with _environment(config):
         run_dir, verdict = _run_once(config, configured, trial=0)
     return FinishedRun(run_dir=run_dir, verdict=verdict)
+
+
+@pytest.fixture
+def chaos_audit(request: pytest.FixtureRequest) -> Callable[..., Audit]:
+    """Return a function that audits files beside the test, and fails it with what they may lose.
+
+    It takes the arguments of `ackproof.audit_files`.
+    """
+
+    def audited(*files: str, **options: Any) -> Audit:
+        from ackproof.api import audit_files
+        from ackproof.audit.finding import findings, text
+
+        folder = request.path.parent
+        audited = audit_files(*(folder / file for file in files), **options)
+        if audited.fails:
+            failing = [one for one in findings(audited) if one.failing]
+            lines = [f"{one.file}:{one.line}: {text(one)}" for one in failing]
+            pytest.fail("\n".join(lines), pytrace=False)
+        return audited
+
+    return audited
 
 
 def _marked_scenario(folder: Path, mark: pytest.Mark) -> Configured:

@@ -111,6 +111,10 @@ def audit(
             "--to", metavar="DIR", help="Folder for the scenarios of --scenario and --prove."
         ),
     ] = Path("audit"),
+    list_kinds: Annotated[
+        bool,
+        typer.Option("--list", help="List effects, failures, and kinds of risks; read no file."),
+    ] = False,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Print the answer for every topic in full.")
     ] = False,
@@ -124,6 +128,9 @@ def audit(
     [bold]ackproof audit deploy/ --against main[/]
     """
     gc.set_threshold(200_000)  # an audit makes many small records, and none is in a cycle
+    if list_kinds:
+        _print_kinds()
+        return
     from ackproof.audit import request
 
     words = files or []
@@ -158,6 +165,26 @@ def audit(
         print_audit(stdout(), finished, verbose=verbose)
     if finished.fails:
         raise typer.Exit(ExitCode.VIOLATED)
+
+
+def _print_kinds() -> None:
+    from rich.text import Text
+
+    from ackproof.audit import listing
+    from ackproof.console import print_item
+
+    console = stdout()
+    for part in (listing.effects(), listing.failures()):
+        console.print(Text(f"{part.title}:", style="bold"))
+        for name, text in part.rows:
+            print_item(console, f" {name:17}", text)
+        console.print()
+    kinds = listing.risks()
+    console.print(Text(f"{kinds.title}:", style="bold"))
+    for name, title, effects, after, cases, removed_by in kinds.rows:
+        console.print(Text(f" {name}: {title}{f' ({cases})' if cases else ''}", style="bold"))
+        print_item(console, "   ", f"{effects} after: {after}")
+        print_item(console, "   ", f"removed by: {removed_by}")
 
 
 def name_slowest(parts: Mapping[str, float]) -> None:

@@ -229,3 +229,13 @@ def test_the_example_that_predicts() -> None:
     assert done.returncode == 0, done.stderr
     assert "acks=1: loss is certain" in done.stdout
     assert "acks=all, min.insync.replicas=2: loss is impossible" in done.stdout
+
+
+def test_an_audit_of_files_says_whether_it_fails(tmp_path: Path) -> None:
+    brokers, client = tmp_path / "server.properties", tmp_path / "producer.properties"
+    brokers.write_text("node.id=1\ndefault.replication.factor=3\nmin.insync.replicas=1\n")
+    client.write_text("acks=1\nenable.idempotence=false\nkey.serializer=x\n")
+    audited = ap.audit_files(brokers, str(client), kafka="3.9.1")
+    assert audited.fails
+    assert audited.answers[0].worst.trace
+    assert not ap.audit_files(brokers, client, kafka="3.9.1", fail_on=["none"]).fails

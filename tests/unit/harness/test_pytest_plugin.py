@@ -215,6 +215,26 @@ def test_a_marked_test_fails_with_its_scenario(project: Path) -> None:
     assert "PASSED test_it.py::test_marked" in pytested(project, VERDICT="holds").stdout
 
 
+AUDITED = """
+def test_safe(chaos_audit):
+    assert chaos_audit("server.properties", kafka="4.3.1", fail_on=["none"]).answers
+
+def test_unsafe(chaos_audit):
+    chaos_audit("server.properties", "producer.properties", kafka="4.3.1")
+"""
+
+
+def test_an_audit_fails_its_test_with_file_and_line(project: Path) -> None:
+    (project / "server.properties").write_text("node.id=1\ndefault.replication.factor=3\n")
+    (project / "producer.properties").write_text("acks=1\nenable.idempotence=false\n")
+    (project / "test_it.py").write_text(AUDITED)
+    done = pytested(project, "test_it.py")
+    assert "PASSED test_it.py::test_safe" in done.stdout
+    assert "FAILED test_it.py::test_unsafe" in done.stdout
+    assert "producer.properties:1: " in done.stdout
+    assert "Traceback" not in done.stdout
+
+
 RERUN = """
 import pytest
 from ackproof import pytest_plugin

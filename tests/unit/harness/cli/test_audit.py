@@ -10,6 +10,9 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from ackproof.audit.answer import Effect
+from ackproof.audit.failure import Failure
+from ackproof.audit.risks import kinds
 from ackproof.cli.audit import name_slowest
 from ackproof.errors import ExitCode
 from command_line import ackproof
@@ -284,3 +287,10 @@ def test_a_long_audit_names_its_slowest_part(folder, capsys, monkeypatch, limit,
 def test_the_slowest_part_of_an_audit_is_that_with_most_seconds(capsys) -> None:
     name_slowest({"reading": 2.0, "judging 7 kinds": 9.6})
     assert capsys.readouterr().err == "12 s, of which judging 7 kinds took 10 s\n"
+
+
+def test_the_list_has_every_effect_failure_and_kind(capsys) -> None:
+    assert ackproof("audit", "--list") == ExitCode.HOLDS
+    out = capsys.readouterr().out
+    assert {word for word in [*Effect, *Failure, *kinds()] if word not in out} == set()
+    assert "removed by: kafka.version=3.9.1" in out
