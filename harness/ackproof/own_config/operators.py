@@ -8,7 +8,14 @@ from dataclasses import replace
 from ackproof.own_config.configuration import Given, Topic
 from ackproof.own_config.environment import version
 from ackproof.own_config.formats.properties import classify
-from ackproof.own_config.parts import UNKNOWN, Part, RefusalError, Source, refuse_template, together
+from ackproof.own_config.parts import (
+    Part,
+    RefusalError,
+    Source,
+    UnrecognisedError,
+    refuse_template,
+    together,
+)
 from ackproof.own_config.tree import Block, Text, block, flat, items, text
 
 
@@ -46,7 +53,7 @@ def whole(shape: str, parts: Sequence[Part], cluster: str, resources: Sequence[B
     part = together(shape, parts, cluster=cluster)
     if part.empty:
         kinds = ", ".join(sorted({str(text(one, "kind")) for one in resources}))
-        raise RefusalError(f"{UNKNOWN}: resources of {shape} ({kinds}): not of brokers or topics")
+        raise UnrecognisedError(f"resources of {shape} ({kinds}): not of brokers or topics")
     return part
 
 

@@ -333,10 +333,9 @@ class Overlay:
         text = ", ".join(f"{key}={one.value}" for key, one in given.items())
         self.used += [f"producers: {one}" for one in (text, converted.defaults) if one]
         for key, reason in converted.unused.items():
-            if reason.startswith("no producer"):
-                self.warnings.append(f"{settings[key].source}: {key}: {reason}")
-            else:
-                self.unused[reason].append(key)
+            self.unused[reason].append(key)
+        for key, sentence in converted.unknown.items():
+            self.warnings.append(f"{settings[key].source}: {key}: {sentence}")
 
 
 def _plain(value: str) -> str | int | bool:

@@ -47,12 +47,18 @@ HEADING = re.compile(r"\s*\[\[?\s*([\w .\"':-]+?)\s*\]?\]\s*([#;].*)?")
 Hint = Literal["", "broker", "topic", "producer"]
 
 
-#: How a reason begins if nothing of Kafka is in a file: a folder has many such files.
-UNKNOWN = "no setting of Kafka is recognised"
+UNRECOGNISED = "no setting of Kafka is recognised"
 
 
 class RefusalError(Exception):
     """A file is not used; its message is a reason for a user."""
+
+
+class UnrecognisedError(RefusalError):
+    """Nothing of Kafka is in a file. A folder has many such files."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"{UNRECOGNISED}: {reason}")
 
 
 class Rank(IntEnum):
@@ -311,5 +317,5 @@ def refuse_unrendered(source: Source) -> None:
         if number in foreign or line.lstrip().startswith("#"):
             continue
         if match := _MARK.search(re.sub(r"""("[^"]*"|'[^']*')""", "''", line)):
-            about = "" if _OF_KAFKA.search(source.text) else f"{UNKNOWN}: "
-            raise RefusalError(about + template(match[1], number))
+            kind = RefusalError if _OF_KAFKA.search(source.text) else UnrecognisedError
+            raise kind(template(match[1], number))

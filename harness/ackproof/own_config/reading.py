@@ -19,12 +19,13 @@ from ackproof.own_config.combining import combine
 from ackproof.own_config.configuration import FileRefused, OwnConfig
 from ackproof.own_config.formats import formats, names
 from ackproof.own_config.parts import (
-    UNKNOWN,
+    UNRECOGNISED,
     Format,
     Hint,
     Part,
     RefusalError,
     Source,
+    UnrecognisedError,
     refuse_unrendered,
 )
 from ackproof.own_config.properties import parse
@@ -37,6 +38,9 @@ _SKIPPED = {".git", "node_modules", "target", "build", ".venv", "venv", "__pycac
 #: Names of files that a folder has beside configurations.
 _NO_CONFIGURATION = {".ackproof.yaml", "package.json", "package-lock.json"}
 _MOST_FILES = 2_000
+
+#: The name of a file with what it says, or with the reason for which it is refused.
+_Outcome = tuple[str, Part | RefusalError]
 
 
 def read_clusters(paths: Sequence[Path], *, kafka: str = "") -> tuple[OwnConfig, ...]:
@@ -59,15 +63,14 @@ def read_options(files: Sequence[tuple[Path, Hint]]) -> OwnConfig:
             hint="Name the files of one; `ackproof audit` answers about all.",
         )
     for refused in own.refused:
-        hint = "" if _read_formats() in refused.reason else _read_formats()
-        raise ScenarioError(f"{refused.file}: {refused.reason}", hint=hint)
+        raise ScenarioError(f"{refused.file}: {refused.reason}")
     return own
 
 
 def client_settings(path: Path) -> dict[str, str]:
     """Return the properties of a client, with its secrets. Raises ScenarioError."""
     name, data = _data(path)
-    if isinstance(data, str):
+    if isinstance(data, RefusalError):
         raise ScenarioError(f"{name}: {data}")
     try:
         return {key: str(value) for key, value in parse(_decoded(data)).items()}
@@ -88,14 +91,14 @@ def read_texts(texts: Mapping[str, bytes], *, kafka: str = "") -> tuple[OwnConfi
         return find
 
     outcomes = [
-        _outcome(name, data, "", beside(name)) if not (reason := _unfit(data)) else (name, reason)
+        (name, unfit) if (unfit := _unfit(data)) else _outcome(name, data, "", beside(name))
         for name, data in texts.items()
     ]
     return _together(outcomes, kafka)
 
 
 def _combined(paths: Sequence[tuple[Path, Hint]], kafka: str = "") -> tuple[OwnConfig, ...]:
-    outcomes: list[tuple[str, Part | str]] = []
+    outcomes: list[_Outcome] = []
     passed_over: list[str] = []
     for path, hint in paths:
         if path.is_dir():
@@ -103,21 +106,24 @@ def _combined(paths: Sequence[tuple[Path, Hint]], kafka: str = "") -> tuple[OwnC
             understood = [outcome for outcome in found if not _irrelevant(outcome)]
             if understood:
                 passed_over += [name for name, _ in filter(_irrelevant, found)]
-            outcomes += understood or [
-                (str(path), "a folder without a file in which a setting of Kafka is recognised")
-            ]
+            nothing = "a folder without a file in which a setting of Kafka is recognised"
+            outcomes += understood or [(str(path), RefusalError(nothing))]
         else:
             outcomes.append(_read(path, hint))
     first, *others = _together(outcomes, kafka)
     if not passed_over:
         return (first, *others)
     more = f" and {len(passed_over) - 5} more" if len(passed_over) > 5 else ""
-    note = f"{UNKNOWN} in {', '.join(passed_over[:5])}{more}"
+    note = f"{UNRECOGNISED} in {', '.join(passed_over[:5])}{more}"
     return replace(first, warnings=(*first.warnings, note)), *others
 
 
-def _together(outcomes: Sequence[tuple[str, Part | str]], kafka: str) -> tuple[OwnConfig, ...]:
-    refused = [FileRefused(file=name, reason=why) for name, why in outcomes if isinstance(why, str)]
+def _together(outcomes: Sequence[_Outcome], kafka: str) -> tuple[OwnConfig, ...]:
+    refused = [
+        FileRefused(file=name, reason=str(refusal))
+        for name, refusal in outcomes
+        if isinstance(refusal, RefusalError)
+    ]
     found = clusters([(name, part) for name, part in outcomes if isinstance(part, Part)])
     return tuple(
         replace(combine(parts, refused, kafka=kafka), cluster=name if len(found) > 1 else "")
@@ -125,8 +131,8 @@ def _together(outcomes: Sequence[tuple[str, Part | str]], kafka: str) -> tuple[O
     )
 
 
-def _irrelevant(outcome: tuple[str, Part | str]) -> bool:
-    return isinstance(outcome[1], str) and outcome[1].startswith(UNKNOWN)
+def _irrelevant(outcome: _Outcome) -> bool:
+    return isinstance(outcome[1], UnrecognisedError)
 
 
 def _walk(folder: Path) -> Iterator[Path]:
@@ -152,8 +158,7 @@ def _walk(folder: Path) -> Iterator[Path]:
                 yield entry
 
 
-def _read(path: Path, hint: Hint) -> tuple[str, Part | str]:
-    """Return the name of a file with its content, or with the reason for which it is refused."""
+def _read(path: Path, hint: Hint) -> _Outcome:
 
     def beside(name: str) -> str | None:
         try:
@@ -162,11 +167,11 @@ def _read(path: Path, hint: Hint) -> tuple[str, Part | str]:
             return None
 
     name, data = _data(path)
-    return (name, data) if isinstance(data, str) else _outcome(name, data, hint, beside)
+    return (name, data) if isinstance(data, RefusalError) else _outcome(name, data, hint, beside)
 
 
-def _data(path: Path) -> tuple[str, bytes | str]:
-    """Return the name of a file with its content, or with a reason for which it cannot be read.
+def _data(path: Path) -> tuple[str, bytes | RefusalError]:
+    """Return the name of a file with its content, or with the reason for which it has none.
 
     `-` is standard input. Raises ScenarioError if there is no such file.
     """
@@ -184,16 +189,16 @@ def _data(path: Path) -> tuple[str, bytes | str]:
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:
             raise
-        return str(path), f"it cannot be read: {error.strerror}"
+        return str(path), RefusalError(f"it cannot be read: {error.strerror}")
     return str(path), _unfit(data) or data
 
 
-def _unfit(data: bytes) -> str:
+def _unfit(data: bytes) -> RefusalError | None:
     if len(data) > MOST_BYTES:
-        return f"it has {len(data):,} bytes, and {MOST_BYTES:,} is the most"
+        return RefusalError(f"it has {len(data):,} bytes, and {MOST_BYTES:,} is the most")
     if b"\0" in data[:8192] and not data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return "a binary file"
-    return ""
+        return RefusalError("a binary file")
+    return None
 
 
 def _decoded(data: bytes) -> str:
@@ -206,17 +211,15 @@ def _decoded(data: bytes) -> str:
         return data.decode("iso-8859-1")
 
 
-def _outcome(
-    name: str, data: bytes, hint: Hint, beside: Callable[[str], str | None]
-) -> tuple[str, Part | str]:
+def _outcome(name: str, data: bytes, hint: Hint, beside: Callable[[str], str | None]) -> _Outcome:
     source = Source(name=name, text=_decoded(data), hint=hint, beside=beside)
     try:
         part = _understood(source)
     except RefusalError as refusal:
-        return name, str(refusal)
+        return name, refusal
     except NotYamlError as error:
         where = f" (line {error.line})" if error.line else ""
-        return name, f"not valid YAML or JSON{where}: {error}"
+        return name, RefusalError(f"not valid YAML or JSON{where}: {error}")
     return name, replace(part, warnings=tuple(dict.fromkeys((*source.warnings, *part.warnings))))
 
 
@@ -230,7 +233,7 @@ def _understood(source: Source) -> Part:
         refuse_unrendered(source)
         if found := recognised(source):
             return found[1]
-    raise RefusalError(_looks(source))
+    raise UnrecognisedError(_looks(source))
 
 
 def recognised(source: Source) -> tuple[Format, Part] | None:
@@ -307,21 +310,21 @@ def _looks(source: Source) -> str:
     language = _language(source)
     if language == "Shell":
         return (
-            f"{UNKNOWN}: a shell script; of its commands `kafka-topics --create --topic NAME`, "
+            "a shell script; of its commands `kafka-topics --create --topic NAME`, "
             "`kafka-configs --add-config` of topics and `kafka-server-start --override` are read"
         )
     if language:
         return (
-            f"{UNKNOWN}: {language} source; programs are not read. Name the settings in a "
+            f"{language} source; programs are not read. Name the settings in a "
             "properties file, or the block `ProducerConfig values:` of the program's log"
         )
     if other := next((name for shows, name in _PROGRAMS if re.search(shows, source.text)), ""):
         return (
-            f"{UNKNOWN}: a configuration of {other}, which is not read. Name acks and the like in "
+            f"a configuration of {other}, which is not read. Name acks and the like in "
             "a properties file"
         )
     kinds = re.findall(r"(?m)^kind:\s*(\w+)", source.text)
     keys = re.findall(r"""(?m)^\s*["']?([A-Za-z][\w.-]*)["']?\s*[:=]""", source.text)
     some = ", ".join(dict.fromkeys(kinds or keys[:3]))
     looks = "Kubernetes resources" if kinds else "settings" if keys else "text"
-    return f"{UNKNOWN}: it looks like {looks}{f' ({some})' if some else ''}. {_read_formats()}"
+    return f"it looks like {looks}{f' ({some})' if some else ''}. {_read_formats()}"

@@ -90,6 +90,8 @@ class Converted:
     defaults: str
     #: Unused settings of the file, with the reason.
     unused: Mapping[str, str]
+    #: Those that no producer has, with a sentence that says so.
+    unknown: Mapping[str, str]
 
 
 def convert(producer: Client, kafka: str) -> Converted:
@@ -102,9 +104,12 @@ def convert(producer: Client, kafka: str) -> Converted:
     kafka = producer.release or kafka
     converted: dict[str, Given] = {}
     unused: dict[str, str] = {}
+    unknown: dict[str, str] = {}
     for key, given in settings.items():
         name = ALIASES.get(key) or LIBRDKAFKA_NAMES.get(key, key)
-        if reason := _unused(key, name):
+        if sentence := _unknown(key, name):
+            unknown[key] = sentence
+        elif reason := _unused(key, name):
             unused[key] = reason
         elif key == _BUFFER:
             if not given.value.isdecimal():
@@ -125,6 +130,7 @@ def convert(producer: Client, kafka: str) -> Converted:
         settings={**{key: Given(value, origin) for key, value in added.items()}, **converted},
         defaults=f"{text} (defaults of {origin.product})" if added else "",
         unused=unused,
+        unknown=unknown,
     )
 
 
@@ -152,9 +158,22 @@ def _unused(key: str, name: str) -> str:
         return "" if key == _BUFFER or name in KNOWN else reason
     if is_librdkafka(key):
         return "librdkafka knows it, and no loss depends on it"
-    if key in known("producer"):
-        return "it does not apply to librdkafka, whose producers the run uses"
-    near = get_close_matches(key, [*known("producer"), *KNOWN], n=1, cutoff=0.8)
+    return "it does not apply to librdkafka, whose producers the run uses"
+
+
+def _unknown(key: str, name: str) -> str:
+    """Return that no producer has a setting of this name; '' if one has."""
+    names = [*known("producer"), *KNOWN]
+    if (
+        key in names
+        or key in OWNED_PRODUCER_SETTINGS
+        or key.startswith(_CONNECTION)
+        or name in KNOWN
+        or forbidden(key)
+        or is_librdkafka(key)
+    ):
+        return ""
+    near = get_close_matches(key, names, n=1, cutoff=0.8)
     return "no producer has a setting of this name" + (
         f"; did you mean {near[0]!r}?" if near else ""
     )

@@ -11,7 +11,7 @@ from ackproof.own_config import environment
 from ackproof.own_config.commands import topics
 from ackproof.own_config.configuration import Given
 from ackproof.own_config.containers import Containers, env_files
-from ackproof.own_config.parts import UNKNOWN, Format, Part, RefusalError, Source
+from ackproof.own_config.parts import Format, Part, RefusalError, Source, UnrecognisedError
 from ackproof.own_config.tree import Block, Text, block, text
 
 
@@ -50,8 +50,8 @@ def read(source: Source) -> Part | None:
         names = ", ".join([*services][:5])
         if found.others:
             raise RefusalError(found.others[0])
-        raise RefusalError(
-            f"{UNKNOWN}: a compose file whose services ({names}) have no image of Kafka, and no "
+        raise UnrecognisedError(
+            f"a compose file whose services ({names}) have no image of Kafka, and no "
             "variables of a client such as SPRING_KAFKA_PRODUCER_ACKS"
         )
     return part

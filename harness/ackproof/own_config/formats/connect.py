@@ -9,7 +9,7 @@ from dataclasses import replace
 from ackproof.own_config.clients import PREFIXES, clients, count, under
 from ackproof.own_config.configuration import KAFKA_CONNECT, Client, Default, Given, Topic
 from ackproof.own_config.names import is_consumers, is_producers
-from ackproof.own_config.parts import UNKNOWN, Format, Part, RefusalError, Source
+from ackproof.own_config.parts import Format, Part, Source, UnrecognisedError
 from ackproof.own_config.properties import read_as
 from ackproof.own_config.tree import Text
 
@@ -142,8 +142,8 @@ def _connector(source: Source, pairs: Mapping[str, Text]) -> Part:
     prefixes = {(kind, ""): f"{kind}.override." for kind in ("producer", "consumer")}
     channels = {of: own for of, prefix in prefixes.items() if (own := under(pairs, prefix))}
     if not channels:
-        raise RefusalError(
-            f"{UNKNOWN}: a connector, which has no settings of brokers, topics or clients "
+        raise UnrecognisedError(
+            "a connector, which has no settings of brokers, topics or clients "
             "(producer.override.…): name the properties of its worker"
         )
     return clients(

@@ -9,7 +9,7 @@ from typing import Any
 
 from ackproof.own_config.configuration import Default, Given, Topic
 from ackproof.own_config.hcl import Reader
-from ackproof.own_config.parts import UNKNOWN, Format, Node, Part, RefusalError, Source
+from ackproof.own_config.parts import Format, Node, Part, Source, UnrecognisedError
 from ackproof.own_config.properties import parse
 from ackproof.own_config.tree import Block, Text, block, flat, items, text
 
@@ -47,9 +47,7 @@ def read(source: Source) -> Part | None:
             clusters += [(resource, node, version)] if node or version else []
     if not (clusters or topics):
         has, reads = ", ".join(sorted(set(kinds))) or "none", ", ".join([*_TOPICS, *_CLUSTERS])
-        raise RefusalError(
-            f"{UNKNOWN}: Terraform with these resources: {has}. These are read: {reads}"
-        )
+        raise UnrecognisedError(f"Terraform with these resources: {has}. These are read: {reads}")
     if any(kind.startswith(("aws_msk", "module")) for kind in kinds):
         source.warnings.append(
             f"{source.name}: settings that it does not state have Amazon MSK's own defaults: "

@@ -66,7 +66,7 @@ def test_names_of_java_become_those_of_librdkafka() -> None:
     assert values(found.settings)["queue.buffering.max.kbytes"] == "32768"
     assert values(found.settings)["message.max.bytes"] == "2000"
     assert "does not apply to librdkafka" in found.unused["key.serializer"]
-    assert "did you mean 'linger.ms'" in found.unused["lingr.ms"]
+    assert "did you mean 'linger.ms'" in found.unknown["lingr.ms"]
 
 
 POOL = """\
