@@ -18,7 +18,7 @@ from typing import Any, Self
 from ackproof.audit.failure import EVENTS
 from ackproof.audit.losses import found_sets, question_of
 from ackproof.audit.setups import Setup, setups
-from ackproof.own_config.configuration import Client, FileLine, Given, OwnConfig, Topic
+from ackproof.own_config.configuration import Client, Count, FileLine, Given, OwnConfig, Topic
 from ackproof_model.adversary.successors import lost
 from ackproof_model.configuration import Profile
 from ackproof_model.perturbations import Counts
@@ -34,6 +34,8 @@ from ackproof_model.planning.plan import (
 from ackproof_model.worst_case.minima import Question
 from ackproof_model.worst_case.minima import stored as stored_minima
 
+#: The origin of values that are drawn.
+_DRAWN = FileLine("drawn", 1)
 VERSIONS = ("2.6.2", "3.2.0", "3.5.1", "3.7.0", "3.8.1", "3.9.1", "4.1.2", "4.3.1", "4.4.0")
 #: Racks of brokers in turn: brokers 1 and 3 are in the first.
 RACKS = ("rack-0", "rack-1")
@@ -91,8 +93,8 @@ class Drawn:
         return OwnConfig(
             kafka=_given(self.kafka),
             mode=_given("zookeeper" if Profile.of(self.kafka).zookeeper else "kraft"),
-            brokers=_given(3),
-            controllers=_given(1),
+            brokers=Count(3, _DRAWN),
+            controllers=Count(1, _DRAWN),
             racks={broker: _given(rack) for broker, rack in racks.items()},
             topics=(
                 Topic(
@@ -118,7 +120,7 @@ def _setup(drawn: Drawn) -> Setup:
 
 
 def _given(value: object) -> Given:
-    return Given(str(value), FileLine("drawn", 1))
+    return Given(str(value), _DRAWN)
 
 
 def draw(seed: int, number: int) -> Drawn:

@@ -134,6 +134,6 @@ def key_of(question: Question) -> str:
 
 def fewer_brokers(setup: Setup, replicas: Given) -> str:
     """Return the number of brokers if it is smaller than that of replicas, else ''."""
-    brokers = setup.own.brokers.value if setup.own.brokers else ""
-    known = brokers.isdecimal() and replicas.value.isdecimal()
-    return brokers if known and int(brokers) < int(replicas.value) else ""
+    brokers = setup.own.brokers
+    known = brokers is not None and replicas.value.isdecimal()
+    return str(brokers.value) if brokers and known and brokers.value < int(replicas.value) else ""

@@ -63,7 +63,7 @@ def offsets_replicas(setup: Setup) -> list[tuple[Given, dict[str, str]]]:
     if setup.own.defaults_hold or not isinstance(given.source, Default):
         return [(given, {})]
     few, usual = ((Given(one, NoFile.UNSTATED), {OFFSETS: one}) for one in ("1", given.value))
-    small = setup.own.brokers is not None and int(setup.own.brokers.value) <= 2
+    small = setup.own.brokers is not None and setup.own.brokers.value <= 2
     return [few] if MINIMUM not in setup.when or small else [few, usual]
 
 

@@ -88,13 +88,13 @@ def found_sets(setup: Setup) -> FailureSets:
 def exposed(setup: Setup, partition: Configuration | None = None) -> Exposed:
     """Return what decides about losses, one object for all setups with the same rules."""
     partition = partition or setup.partition
-    combined = setup.own.combined.value if setup.combined and setup.own.combined else "0"
+    combined = setup.own.combined.value if setup.combined and setup.own.combined else 0
     return _exposed(
         question_of(setup, partition),
         partition.acks == "0",
         setup.flushes_every_record,
         setup.racks,
-        int(combined),
+        combined,
     )
 
 

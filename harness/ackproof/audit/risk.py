@@ -15,7 +15,7 @@ from ackproof.audit.failure import Failure, Failures
 from ackproof.audit.setups import Setup
 from ackproof.audit.words import covers
 from ackproof.kafka_versions import numbers
-from ackproof.own_config.configuration import Client, Given
+from ackproof.own_config.configuration import Client, Count, Given
 
 #: How many stored runs on real brokers showed each known case; written by `ci/lab/audit_cases.py`.
 FILE = Path(__file__).with_name("cases.json")
@@ -119,12 +119,12 @@ class Kind:
 
 
 def decision(
-    setting: str, given: Given, change: object, cost: str = "", *, of: Client | None = None
+    setting: str, given: Given | Count, change: object, cost: str = "", *, of: Client | None = None
 ) -> Decision:
     """Return a proposal. of: the client whose setting it is, which its file may prefix."""
     return Decision(
         setting=f"{of.prefix if of else ''}{setting}",
-        value=given.value,
+        value=str(given.value),
         source=given.source,
         change=str(change),
         cost=cost,

@@ -215,8 +215,8 @@ def _of(
                     key: one for key, one in stated.items() if one.source is not NoFile.ASSUMED
                 },
                 zookeeper=zookeeper,
-                controllers=whole(own.controllers, 0),
-                combined=whole(own.combined, 0) > 0,
+                controllers=own.controllers.value if own.controllers else 0,
+                combined=own.combined is not None,
                 racks=racks[0],
                 flushes_every_record=flushed is not None and flushed.value.strip() == "1",
                 defaults_hold=_defaults_hold(own, topic),
@@ -234,7 +234,7 @@ def _configuration(
     unclean: bool,
     zookeeper: bool,
 ) -> Configuration:
-    brokers = whole(own.brokers, 0)
+    brokers = own.brokers.value if own.brokers else 0
     level = own.broker.get(ELR)
     session = own.broker.get(SESSION_TIMEOUTS[zookeeper])
     lag, session_s = _seconds(own.broker.get(REPLICA_LAG_TIME_MAX_MS)), _seconds(session)
@@ -312,9 +312,9 @@ def _replicas(own: OwnConfig, topic: Topic) -> Iterator[_Assumed]:
     if given and (number := whole(given, 0)):
         yield number, given, {}
         return
-    most = whole(own.brokers, max(_USUAL_REPLICAS))
+    most = own.brokers.value if own.brokers else max(_USUAL_REPLICAS)
     if most == 1 and own.brokers:
-        yield 1, own.brokers, {}  # one broker has one replica of each topic
+        yield 1, Given("1", own.brokers.source), {}  # one broker has one replica of each topic
         return
     for number in _USUAL_REPLICAS:
         if number <= most:

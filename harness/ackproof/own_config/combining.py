@@ -9,6 +9,7 @@ from itertools import chain
 from pathlib import PurePath
 
 from ackproof.own_config.configuration import (
+    Count,
     Default,
     FileRead,
     FileRefused,
@@ -174,7 +175,7 @@ def _worse(key: str, values: Sequence[Given]) -> Given:
     return values[0]
 
 
-def _all(values: Iterable[Given]) -> str:
+def _all(values: Iterable[Given | Count]) -> str:
     return ", ".join(f"{given.value} ({given.source})" for given in values)
 
 
@@ -264,28 +265,28 @@ def _racks(nodes: Iterable[Node]) -> dict[str, Given]:
     }
 
 
-def _sum(nodes: Sequence[Node]) -> Given | None:
-    counted = [node.count for node in nodes if node.count and node.count.value.isdecimal()]
-    total = sum(int(given.value) for given in counted)
-    return Given(str(total), counted[0].source) if total else None
+def _sum(nodes: Sequence[Node]) -> Count | None:
+    counted = [node.count for node in nodes if node.count]
+    total = sum(count.value for count in counted)
+    return Count(total, counted[0].source) if total else None
 
 
 #: Shapes of which one cluster has several files.
 _SPREAD = {"strimzi", "confluent operator", "koperator", "kubernetes"}
 
 
-def _most(shapes: set[str], files: Iterable[Sequence[Node]], notes: list[str]) -> Given | None:
+def _most(shapes: set[str], files: Iterable[Sequence[Node]], notes: list[str]) -> Count | None:
     """Return how many brokers files state: their sum, or the largest number of several files."""
     counts = [
         count
         for nodes in files
-        if (count := _sum([one for one in nodes if "broker" in one.roles and one.count]))
+        if (count := _sum([node for node in nodes if "broker" in node.roles]))
     ]
     if len(counts) < 2:
         return counts[0] if counts else None
     if shapes <= _SPREAD:
-        return Given(str(sum(int(count.value) for count in counts)), counts[0].source)
-    most = max(counts, key=lambda count: int(count.value))
+        return Count(sum(count.value for count in counts), counts[0].source)
+    most = max(counts, key=lambda count: count.value)
     notes.append(
         f"several files describe brokers: {_all(counts)}; the answer takes {most.value} for all"
     )
@@ -310,22 +311,22 @@ def _nodes(parts: Sequence[tuple[str, Part]]) -> dict[str, list[Node]]:
     return found
 
 
-def _distinct(brokers: Sequence[Node]) -> Given | None:
+def _distinct(brokers: Sequence[Node]) -> Count | None:
     """Return how many brokers the files of several nodes describe."""
     ids = {given.value: given for node in brokers for given in node.ids if given.value != "-1"}
-    return Given(str(len(ids)), next(iter(ids.values())).source) if len(ids) > 1 else None
+    return Count(len(ids), next(iter(ids.values())).source) if len(ids) > 1 else None
 
 
-def _voters(nodes: Sequence[Node], at_least: int = 0) -> Given | None:
+def _voters(nodes: Sequence[Node], at_least: int = 0) -> Count | None:
     """Return how many controllers a node's list of them has."""
     for node in nodes:
         lists = [node.settings[key] for key in _VOTERS if key in node.settings]
         # A bootstrap list of one server may lead to more.
         if lists and (_VOTERS[0] in node.settings or "," in lists[0].value):
             longest = max(lists, key=lambda given: given.value.count(","))
-            return Given(str(longest.value.count(",") + 1), longest.source)
+            return Count(longest.value.count(",") + 1, longest.source)
     if at_least and nodes and PROCESS_ROLES in nodes[0].settings:
-        return Given(str(at_least), nodes[0].settings[PROCESS_ROLES].source)
+        return Count(at_least, nodes[0].settings[PROCESS_ROLES].source)
     return None
 
 

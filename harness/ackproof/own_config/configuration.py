@@ -94,6 +94,14 @@ class Given:
     source: Origin
 
 
+@dataclass(frozen=True, slots=True)
+class Count:
+    """A number of nodes, and where it comes from."""
+
+    value: int
+    source: Origin
+
+
 Settings = Mapping[str, Given]
 
 
@@ -187,9 +195,9 @@ class OwnConfig:
     since: Given | None = None
     below: Given | None = None
     mode: Given | None = None
-    brokers: Given | None = None
-    controllers: Given | None = None
-    combined: Given | None = None
+    brokers: Count | None = None
+    controllers: Count | None = None
+    combined: Count | None = None
     racks: Mapping[str, Given] = field(default_factory=dict)
     broker: Settings = field(default_factory=dict)
     controller: Settings = field(default_factory=dict)

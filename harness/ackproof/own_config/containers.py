@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from ackproof.own_config import environment
 from ackproof.own_config.commands import overridden, started, texts
-from ackproof.own_config.configuration import Given, Topic
+from ackproof.own_config.configuration import Count, Given, Topic
 from ackproof.own_config.formats import spring
 from ackproof.own_config.formats.properties import classify
 from ackproof.own_config.names import is_known
@@ -38,7 +38,7 @@ class Containers:
         variables: Mapping[str, Text],
         stated: Block,
         *,
-        count: Given | None,
+        count: Count | None,
     ) -> None:
         """Add a container: a node, or an application with clients."""
         command = list(texts([stated.get(key) for key in ("command", "entrypoint", "args")]))

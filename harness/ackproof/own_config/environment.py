@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from ackproof.own_config.configuration import Given
+from ackproof.own_config.configuration import Count, Given
 from ackproof.own_config.names import misspelt
 from ackproof.own_config.parts import Node, Source, process_roles
 from ackproof.own_config.tree import Text
@@ -109,7 +109,7 @@ def key_of(name: str) -> str:
 
 
 def node(
-    name: str, settings: Mapping[str, Text], source: Source, *, image: str, count: Given | None
+    name: str, settings: Mapping[str, Text], source: Source, *, image: str, count: Count | None
 ) -> Node:
     """Return the node of a container."""
     given = source.settings(settings)

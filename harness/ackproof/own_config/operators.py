@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from ackproof.own_config.configuration import Given, Topic
+from ackproof.own_config.configuration import Count, Given, Topic
 from ackproof.own_config.environment import version
 from ackproof.own_config.formats.properties import classify
 from ackproof.own_config.parts import (
@@ -46,6 +46,12 @@ def count_of(source: Source, node: Block, key: str, least: int) -> Given | None:
         line = node.lines[key]
         raise RefusalError(f"line {line}: {key}: {value!r} is not a whole number from {least}")
     return source.given(value)
+
+
+def nodes_of(source: Source, spec: Block, least: int) -> Count | None:
+    """Return how many nodes a resource has. Raises RefusalError for no whole number."""
+    stated = count_of(source, spec, "replicas", least)
+    return source.count(stated.value, stated.source) if stated else None
 
 
 def whole(shape: str, parts: Sequence[Part], cluster: str, resources: Sequence[Block]) -> Part:

@@ -203,12 +203,14 @@ class Overlay:
         if given is None or given.value == "-1":
             name = DEFAULT_REPLICATION_FACTOR
             given = own.broker.get(name)
-        if given is None and own.brokers and int(own.brokers.value) < before:
-            name, given = "brokers", own.brokers  # a topic has no more replicas
         replicas = whole(name, given) if given else None
-        source = own.brokers.source if own.brokers else given.source if given else NoFile.UNSTATED
-        if replicas is not None and given:
-            self._replicas(replicas, assigned, given.source)
+        of_replicas = given.source if given else NoFile.UNSTATED
+        if given is None and own.brokers and own.brokers.value < before:
+            # A topic has no more replicas.
+            replicas, of_replicas = own.brokers.value, own.brokers.source
+        source = own.brokers.source if own.brokers else of_replicas
+        if replicas is not None:
+            self._replicas(replicas, assigned, of_replicas)
         self.used.append(
             f"replication factor {replicas}"
             if replicas is not None
@@ -216,10 +218,10 @@ class Overlay:
         )
         cluster = document.get("cluster")
         default = cluster.get("brokers", 3) if isinstance(cluster, Mapping) else 3
-        count = whole("brokers", own.brokers) if own.brokers else max(default, replicas or 0)
+        count = own.brokers.value if own.brokers else max(default, replicas or 0)
         if own.combined and not uses_zookeeper(self.kafka):
-            controllers = whole("controllers", own.combined)
             # A scenario has 1, 3 or 5 controllers; as many failures stop 3 and 4 of them.
+            controllers = own.combined.value
             controllers = min(controllers - 1 + controllers % 2, 5)
             count = max(count, controllers)
             self.put(("cluster", "combined"), True, own.combined.source)

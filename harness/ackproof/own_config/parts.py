@@ -9,7 +9,15 @@ from enum import IntEnum
 from functools import cached_property
 from typing import Any, Literal
 
-from ackproof.own_config.configuration import Client, FileLine, Given, Settings, Topic
+from ackproof.own_config.configuration import (
+    Client,
+    Count,
+    FileLine,
+    Given,
+    Origin,
+    Settings,
+    Topic,
+)
 from ackproof.own_config.tree import Block, NotYamlError, Text, documents
 
 #: Settings whose values are never stored.
@@ -79,7 +87,7 @@ class Node:
     """
 
     name: str
-    count: Given | None = None
+    count: Count | None = None
     roles: frozenset[str] = frozenset({"broker"})
     settings: Settings = field(default_factory=dict)
     rank: Rank = Rank.STATIC
@@ -195,6 +203,11 @@ class Source:
     def given(self, value: Text) -> Given:
         return Given(str(value), self.where(value))
 
+    def count(self, value: str, source: Origin) -> Count | None:
+        """Return a number of nodes; None if the text is none, such as a placeholder."""
+        legal = value.isdecimal() and len(value) <= _MOST_DIGITS
+        return Count(int(value), source) if legal else None
+
     def at(self, line: int) -> FileLine:
         return FileLine(self.name, line)
 
@@ -260,6 +273,8 @@ def template(mark: str, line: int) -> str:
     )
 
 
+#: The most digits of a number of nodes.
+_MOST_DIGITS = 9
 #: What a reader reads: only YAML and JSON; neither of them, nor a program; any text.
 Notation = Literal["tree", "lines", "any"]
 

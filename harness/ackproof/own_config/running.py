@@ -10,7 +10,7 @@ from confluent_kafka.admin import ConfigSource
 from ackproof.cluster.preflight import Preflight
 from ackproof.errors import ClusterError, ScenarioError
 from ackproof.own_config.combining import combine
-from ackproof.own_config.configuration import Given, Origin, OwnConfig, Running, Topic
+from ackproof.own_config.configuration import Count, Given, Origin, OwnConfig, Running, Topic
 from ackproof.own_config.parts import Node, Part, Rank, secret
 
 
@@ -47,7 +47,7 @@ def ask(bootstrap: str, topic: str, client: Mapping[str, str]) -> OwnConfig:
             rank=Rank.DYNAMIC_DEFAULT,
         )
     )
-    count = Node(name="brokers", count=Given(str(len(ids)), Running(bootstrap)))
+    count = Node(name="brokers", count=Count(len(ids), Running(bootstrap)))
     part = Part(
         shape="running cluster",
         nodes=(count, *nodes),

@@ -85,9 +85,9 @@ def _of_nodes(setup: Setup) -> Iterator[_Refusal]:
 
 def _of_topic(setup: Setup) -> Iterator[_Refusal]:
     replicas, brokers = replication_factor(setup), setup.own.brokers
-    if not (REPLICAS in setup.settings and brokers and brokers.value.isdecimal()):
+    if not (REPLICAS in setup.settings and brokers):
         return
-    if replicas.value.isdecimal() and int(replicas.value) > int(brokers.value):
+    if replicas.value.isdecimal() and int(replicas.value) > brokers.value:
         yield (
             f"a topic cannot have {replicas.value} replicas on {brokers.value} brokers "
             "(INVALID_REPLICATION_FACTOR)",

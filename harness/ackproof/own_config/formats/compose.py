@@ -9,7 +9,7 @@ from pathlib import PurePath
 
 from ackproof.own_config import environment
 from ackproof.own_config.commands import topics
-from ackproof.own_config.configuration import Given
+from ackproof.own_config.configuration import Count
 from ackproof.own_config.containers import Containers, env_files
 from ackproof.own_config.parts import Format, Part, RefusalError, Source, UnrecognisedError
 from ackproof.own_config.tree import Block, Text, block, text
@@ -136,11 +136,10 @@ def _interpolation(source: Source) -> Callable[..., str]:
     return fill
 
 
-def _replicas(source: Source, service: Block, name: str) -> Given:
+def _replicas(source: Source, service: Block, name: str) -> Count:
     stated = text(service, "deploy", "replicas") or text(service, "scale")
-    if stated and stated.isdecimal():
-        return source.given(stated)
-    return Given("1", source.at(service.line))
+    count = source.count(stated, source.where(stated)) if stated else None
+    return count or Count(1, source.at(service.line))
 
 
 _EXAMPLE = """\

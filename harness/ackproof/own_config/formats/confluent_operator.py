@@ -8,8 +8,8 @@ from typing import Any
 from ackproof.own_config.configuration import Given
 from ackproof.own_config.operators import (
     cluster_name,
-    count_of,
     name_of,
+    nodes_of,
     resources_of,
     stated_version,
     topic_of,
@@ -52,7 +52,7 @@ def _part(source: Source, resource: Block) -> Part:
         return Part(shape="", mode=mode)
     node = Node(
         name=name_of(resource),
-        count=count_of(source, spec, "replicas", 1),
+        count=nodes_of(source, spec, 1),
         roles=frozenset({"broker" if kind == "Kafka" else "controller"}),
         settings=source.settings(settings),
     )

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from ackproof.own_config import environment
-from ackproof.own_config.configuration import Given, Settings, Topic
+from ackproof.own_config.configuration import Count, Given, Settings, Topic
 from ackproof.own_config.containers import embedded
 from ackproof.own_config.names import dotted, is_client
 from ackproof.own_config.parts import Format, Node, Part, Source
@@ -114,8 +114,8 @@ def _overrides(source: Source, chart: Block) -> Settings:
     return settings
 
 
-def _number(source: Source, value: Text | None) -> Given | None:
-    return source.given(value) if value and value.isdecimal() else None
+def _number(source: Source, value: Text | None) -> Count | None:
+    return source.count(value, source.where(value)) if value else None
 
 
 def _count(source: Source, value: Text | None) -> Given | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ackproof.own_config.configuration import Given
+from ackproof.own_config.configuration import Count, Given
 from ackproof.own_config.operators import (
     cluster_name,
     name_of,
@@ -51,7 +51,7 @@ def _part(source: Source, resource: Block) -> Part:
         nodes=tuple(
             Node(
                 name=f"{name_of(resource)} {text(broker, 'id') or ''}".strip(),
-                count=Given("1", source.at(broker.line)),
+                count=Count(1, source.at(broker.line)),
                 roles=frozenset(map(str, items(broker, "brokerConfig", "processRoles")))
                 or frozenset({"broker"}),
                 settings=source.settings(cluster | _embedded(text(broker, "readOnlyConfig"))),

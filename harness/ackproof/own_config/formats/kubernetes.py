@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ackproof.own_config import environment
 from ackproof.own_config.commands import topics
-from ackproof.own_config.configuration import Given
+from ackproof.own_config.configuration import Count
 from ackproof.own_config.containers import Containers, containers, embedded, named_values
 from ackproof.own_config.formats import micronaut, quarkus, spring
 from ackproof.own_config.parts import Format, Part, RefusalError, Source
@@ -47,9 +47,9 @@ def _resource(found: Containers, resource: object) -> None:
         variables = named_values(container)
         image = text(container, "image")
         if variables or (image and kind):
-            count = found.source.given(replicas) if replicas and replicas.isdecimal() else None
+            count = found.source.count(replicas, found.source.where(replicas)) if replicas else None
             if count is None and kind in _COUNTED:
-                count = Given("1", found.source.at(block(resource).line))
+                count = Count(1, found.source.at(block(resource).line))
             found.container(name, image, variables, container, count=count)
         found.topics(topics(found.source, container))
 

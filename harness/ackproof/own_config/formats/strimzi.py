@@ -8,8 +8,8 @@ from dataclasses import replace
 from ackproof.own_config.configuration import Given, Topic
 from ackproof.own_config.operators import (
     cluster_name,
-    count_of,
     name_of,
+    nodes_of,
     resources_of,
     stated_version,
     topic_of,
@@ -61,7 +61,7 @@ def _of_cluster(source: Source, resources: Sequence[Block]) -> Part:
     nodes = [
         Node(
             name=name_of(pool),
-            count=count_of(source, block(pool, "spec"), "replicas", 0),
+            count=nodes_of(source, block(pool, "spec"), 0),
             roles=frozenset(map(str, items(pool, "spec", "roles"))) or frozenset({"broker"}),
             settings=settings,
         )
@@ -71,7 +71,7 @@ def _of_cluster(source: Source, resources: Sequence[Block]) -> Part:
         nodes.append(
             Node(
                 name=name_of(clusters[0]),
-                count=count_of(source, kafka, "replicas", 1),
+                count=nodes_of(source, kafka, 1),
                 settings=settings,
             )
         )
@@ -85,7 +85,7 @@ def _of_cluster(source: Source, resources: Sequence[Block]) -> Part:
         shape="",
         kafka=stated_version(source, kafka, "version", "image"),
         mode=_mode(source, clusters, pools),
-        nodes=tuple(node for node in nodes if node.count is None or node.count.value != "0"),
+        nodes=tuple(node for node in nodes if node.count is None or node.count.value),
         topics=tuple(
             topic_of(source, one, "replicas", "config") for one in of_kind.get("KafkaTopic", ())
         ),

@@ -206,7 +206,8 @@ def _msk_configuration(source: Source, resource: Block) -> _Cluster:
 
 
 def _msk_cluster(source: Source, resource: Block) -> _Cluster:
-    count = _count(source, resource, "number_of_broker_nodes")
+    stated = _count(source, resource, "number_of_broker_nodes")
+    count = source.count(stated.value, stated.source) if stated else None
     return Node(name=_name(resource), count=count), _count(source, resource, "kafka_version")
 
 

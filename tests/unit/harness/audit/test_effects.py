@@ -22,6 +22,7 @@ from ackproof.audit.setups import Setup, setups
 from ackproof.audit.words import covers
 from ackproof.own_config.configuration import (
     Client,
+    Count,
     Default,
     FileLine,
     Given,
@@ -87,7 +88,7 @@ def risks(
         consumers=()
         if consumer is None
         else (Client(name="c", library=library, settings=given(consumer), framework=framework),),
-        **{key: Given(str(number), LINE) for key, number in count.items() if number},
+        **{key: Count(number, LINE) for key, number in count.items() if number},
     )
     return [
         risk
@@ -369,8 +370,8 @@ def own_config(scenario: Scenario) -> OwnConfig:
     return OwnConfig(
         kafka=Given(scenario.kafka, LINE),
         mode=Given("zookeeper" if Profile.of(scenario.kafka).zookeeper else "kraft", LINE),
-        brokers=Given(str(scenario.cluster.brokers), LINE),
-        controllers=Given("3", LINE),
+        brokers=Count(scenario.cluster.brokers, LINE),
+        controllers=Count(3, LINE),
         topics=(
             Topic(
                 name="orders",

@@ -18,6 +18,7 @@ from ackproof.kafka_versions import RELEASES
 from ackproof.own_config.configuration import (
     JAVA_CLIENT,
     Client,
+    Count,
     Default,
     FileLine,
     Given,
@@ -103,13 +104,13 @@ def test_a_topic_setting_wins_over_that_of_brokers(
     assert setup.partition.min_insync_replicas == int(expected.value)
 
 
-@pytest.mark.parametrize(("brokers", "expected"), [("5", ["1", "2", "3"]), ("2", ["1", "2"])])
+@pytest.mark.parametrize(("brokers", "expected"), [(5, ["1", "2", "3"]), (2, ["1", "2"])])
 def test_a_replication_factor_that_nobody_states_has_each_value(
-    brokers: str, expected: list[str]
+    brokers: int, expected: list[str]
 ) -> None:
     config = own(
         topics=(Topic(name="orders"),),
-        brokers=Given(brokers, at("compose.yml:1")),
+        brokers=Count(brokers, at("compose.yml:1")),
         broker=settings({"default.replication.factor": "3"}),
     )
     assert assumed(config, "replication.factor") == expected

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ackproof.errors import ScenarioError
-from ackproof.own_config.configuration import Client, Given, Option, OwnConfig, Topic
+from ackproof.own_config.configuration import Client, Count, Given, Option, OwnConfig, Topic
 from ackproof.own_config.reading import read_clusters, read_options, read_texts
 from support.origins import at
 
@@ -40,7 +40,7 @@ def facts(own: OwnConfig) -> list[str]:
     return [*lines, *(f"warning: {text}" for text in own.warnings)]
 
 
-def _fact(name: str, given: Given | None) -> list[str]:
+def _fact(name: str, given: Given | Count | None) -> list[str]:
     return [f"{name} = {given.value} ({given.source})"] if given else []
 
 
@@ -96,6 +96,15 @@ def test_every_file_has_its_expectation() -> None:
         "refused.json",
     }
     assert {one.name for one in (FILES / "refused").iterdir()} == {*REFUSED}
+
+
+def test_a_number_of_brokers_that_no_cluster_has_is_passed_over() -> None:
+    """Python refuses to convert more than 4,300 digits."""
+    own = texts(
+        compose_yml="services:\n  k:\n    image: apache/kafka:3.9.1\n"
+        f"    deploy: {{replicas: {'9' * 5000}}}\n"
+    )
+    assert own.brokers == Count(1, at("compose.yml:3"))
 
 
 def test_the_secrets_of_these_files_would_be_seen() -> None:
@@ -261,14 +270,14 @@ def test_clusters_of_one_folder_are_told_apart(files: dict[str, str], count: int
 def test_an_override_of_compose_replaces_the_settings_of_its_service() -> None:
     own = texts(**OVERRIDDEN)
     assert own.broker["min.insync.replicas"] == Given("1", at("compose.override.yml:3"))
-    assert (own.brokers and own.brokers.value) == "1"
+    assert (own.brokers and own.brokers.value) == 1
     assert not any("differs" in text for text in own.warnings)
 
 
 def test_clusters_of_one_file_have_their_own_nodes() -> None:
     one, other = clusters_of(compose_yml=SEVERAL.format("1@a:9093", 1, "1@b:9093", 1))
     assert (one.cluster, other.cluster) == ("compose.yml (a)", "compose.yml (b)")
-    assert [own.brokers and own.brokers.value for own in (one, other)] == ["1", "1"]
+    assert [own.brokers and own.brokers.value for own in (one, other)] == [1, 1]
 
 
 def test_a_file_without_brokers_belongs_to_the_cluster_that_it_names_knows_or_is_near() -> None:
@@ -302,7 +311,7 @@ def test_pools_in_several_files_are_added() -> None:
     )
     own = texts(a_yaml=pool.format(3), b_yaml=pool.format(2))
     assert own.brokers is not None
-    assert own.brokers.value == "5"
+    assert own.brokers.value == 5
 
 
 def test_a_folder_is_searched_and_other_files_are_passed_over(tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ def test_brokers_topic_and_the_smallest_number_of_replicas_are_taken() -> None:
     own = ask("orders")
     [topic] = own.topics
     counts = (own.brokers, topic.partitions, topic.replication_factor)
-    assert [given.value for given in counts if given] == ["3", "2", "2"]
+    assert [given.value for given in counts if given] == [3, "2", "2"]
     assert own.broker["node.id"].value == "1"
     assert "s3cret" not in repr(own)
     assert topic.settings["retention.ms"].source == Running("host:9092", "topic orders")
