@@ -36,7 +36,7 @@ ProducerAcks = Annotated[
     typer.Option(
         "--acks",
         metavar="1|all",
-        help="The producers' acks. [default: both are answered]",
+        help="The producers' acks. Default: both are answered.",
         show_default=False,
     ),
 ]
@@ -80,8 +80,8 @@ Dump = Annotated[
     typer.Option(
         "--metadata-dump",
         metavar="FILE",
-        help="What kafka-dump-log --cluster-metadata-decoder prints of the metadata log. [default: "
-        "Kafka's tool is run in a container]",
+        help="What kafka-dump-log --cluster-metadata-decoder prints of the metadata log. Default: "
+        "Kafka's tool is run in a container.",
     ),
 ]
 PowerLost = Annotated[

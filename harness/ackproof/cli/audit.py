@@ -74,8 +74,8 @@ def audit(
             "--fail-on",
             metavar="EFFECT,LIKELIHOOD",
             help="End with 1 for these risks: an effect (lost, duplicated, …, all), a likelihood "
-            "(possible, certain), or both; none never fails. May be repeated. [default: lost, "
-            "possible]",
+            "(possible, certain), or both; none never fails. May be repeated. Default: lost, "
+            "possible.",
             show_default=False,
         ),
     ] = None,

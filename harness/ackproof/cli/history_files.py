@@ -30,7 +30,7 @@ Assume = Annotated[
         "acks=all|1|0; of histories also idempotence=true|false, "
         "isolation-level=read_committed|read_uncommitted, sub-via=assign|subscribe, and "
         "ww-deps=true|false (whether the order in a log is the order of transactions). "
-        "[default: the first of each]",
+        "Default: the first of each.",
         show_default=False,
     ),
 ]

@@ -27,8 +27,8 @@ def init(
     to: Annotated[
         Path | None,
         typer.Argument(
-            help="The file to write, or the folder for a template. [default: scenario.yaml, or "
-            "the current folder]",
+            help="The file to write, or the folder for a template. Default: scenario.yaml, or "
+            "the current folder.",
             show_default=False,
         ),
     ] = None,
@@ -38,7 +38,7 @@ def init(
         typer.Option(
             "--from",
             metavar="NAME",
-            help="The shipped scenario to start with. [default: your-configuration]",
+            help="The shipped scenario to start with. Default: your-configuration.",
             show_default=False,
         ),
     ] = "",
@@ -49,8 +49,9 @@ def init(
     template: Annotated[
         Template | None,
         typer.Option(
-            help="In place of a scenario, write a CI pipeline, or a Grafana dashboard with its "
-            "alert.",
+            metavar="NAME",
+            help="In place of a scenario, write a CI pipeline (github, gitlab, jenkins), or a "
+            "Grafana dashboard with its alert (grafana).",
         ),
     ] = None,
     as_json: Json = False,

@@ -20,7 +20,7 @@ def runs(
     run_dirs: Annotated[
         list[Path] | None,
         typer.Argument(
-            help="Only these run directories. [default: all in --out]", show_default=False
+            help="Only these run directories. Default: all in --out.", show_default=False
         ),
     ] = None,
     *,
@@ -145,7 +145,7 @@ def report(
         list[Path] | None,
         typer.Argument(
             help="Run directories, their names in --out, or the directory of one comparison. "
-            "[default: runs/latest]",
+            "Default: runs/latest.",
             show_default=False,
         ),
     ] = None,
@@ -157,7 +157,7 @@ def report(
             dir_okay=False,
             metavar="FILE",
             help="Write the page to this file; of a comparison also a paper, FILE.md or FILE.pdf. "
-            "[default: report.html in the last one, unless it is current]",
+            "Default: report.html in the last one, unless it is current.",
             show_default=False,
         ),
     ] = None,

@@ -110,8 +110,9 @@ def validate(
     json_schema: Annotated[
         Schema | None,
         typer.Option(
-            help="Print the JSON Schema of scenario files, of a line of an acked log, or of what "
-            "`audit` or `advise` prints with --json.",
+            metavar="NAME",
+            help="Print the JSON Schema of scenario files (scenario), of a line of an acked log "
+            "(acked-log), or of what a command prints with --json (audit, advise).",
         ),
     ] = None,
     as_json: options.Json = False,

@@ -63,7 +63,7 @@ OUTPUTS: Mapping[str, Output] = {
             module="annotations",
             to="stderr",
             shows=Detail.FAILING,
-            help="GitHub's annotations, on standard error. [default: in GitHub Actions]",
+            help="GitHub's annotations, on standard error. Default: in GitHub Actions.",
         ),
         Output(
             name="json",

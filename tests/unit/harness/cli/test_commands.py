@@ -73,6 +73,8 @@ def test_commands_are_few_and_an_option_has_one_type_in_all_of_them() -> None:
             types.setdefault(parameter.opts[0], set()).add(parameter.type_descriptor.annotation)
     several = {name for name, found in types.items() if len(found) > 1}
     assert several == {"--fail-on"}, "each command has levels of its own there"
+    helps = [each.help or "" for command in commands for each in command.params]
+    assert not [text for text in helps if "[default" in text], "rich takes brackets for markup"
 
 
 def test_scenarios_are_listed_and_printed(
