@@ -17,12 +17,14 @@ from functools import cache
 from pathlib import Path
 
 from ackproof import api
+from ackproof.audit.setups import eras_of
 from ackproof.cluster.lifecycle import FEATURE_TOOL
 from ackproof.containers import images, maven
 from ackproof.errors import AckproofError
-from ackproof.kafka_versions import DEFAULT_KAFKA, numbers, other_rules
+from ackproof.kafka_versions import DEFAULT_KAFKA, RELEASES, numbers, other_rules
 from ackproof.observation import broker_log
 from ackproof_model import Profile
+from ackproof_model.configuration import NEWEST
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "harness" / "ackproof"
@@ -64,11 +66,12 @@ def main() -> int:
     if unknown := [name for name in given.steps.split(",") if name not in STEPS]:
         parser.error(f"no step has the name {unknown[0]} (they are {', '.join(STEPS)})")
     print(f"Kafka {given.version}, compared with {before}")
-    failed = [name for name in given.steps.split(",") if not _taken(name, given.version, before)]
+    steps = given.steps.split(",")
+    failed = [name for name in steps if not _taken(name, given.version, before)]
     if failed:
         print(f"failed: {', '.join(failed)}")
     elif given.default:
-        make_default(given.version)
+        make_default(given.version, compared=conformance.__name__ in steps)
     return int(bool(failed))
 
 
@@ -173,6 +176,8 @@ def profile(version: str, before: str) -> Iterator[str]:
     now, then = (asdict(Profile.of(one)) for one in (version, before))
     yield from (f"{name}: {then[name]} -> {now[name]}" for name in now if now[name] != then[name])
     yield other_rules(version) or "the model has the rules of this release"
+    releases = tuple(sorted({*RELEASES, version}, key=numbers))
+    yield f"an audit distinguishes: {', '.join(era.label for era in eras_of('', releases))}"
 
 
 def boot(version: str, before: str) -> Iterator[str]:
@@ -235,8 +240,11 @@ def _results(name: str, done: subprocess.CompletedProcess[str]) -> Iterator[str]
             yield f"  {verdict['reason']}"
 
 
-def make_default(version: str) -> None:
-    """Write the version, the digests of its jars and its keys into the package."""
+def make_default(version: str, *, compared: bool) -> None:
+    """Write the version, the digests of its jars and its keys into the package.
+
+    compared: the rules were compared with Kafka's own classes, so that they are known for its line.
+    """
     digests = {
         path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in kafka_jars(version)
     }
@@ -245,6 +253,9 @@ def make_default(version: str) -> None:
     (PINNED / f"kafka-{version}.json").write_text(json.dumps(digests, indent=2) + "\n")
     place = PACKAGE / "kafka_versions.py"
     place.write_text(with_default(place.read_text(), version))
+    if compared:
+        rules = ROOT / "reference_model" / "ackproof_model" / "configuration.py"
+        rules.write_text(with_newest(rules.read_text(), version))
     _output(ROOT / "ci" / "kafka_keys", version)
     entries = "ci/reference, ci/lab/catalogue --kafka default, ci/lab/claims"
     print(f"\nThe default is changed: run {entries}")
@@ -258,6 +269,12 @@ def with_default(module: str, version: str) -> str:
     return (
         known if count else module.replace(f" {DEFAULT_KAFKA}\n", f" {DEFAULT_KAFKA} {version}\n")
     )
+
+
+def with_newest(module: str, version: str) -> str:
+    """Return the source of the model's `configuration`, which knows the rules of this line."""
+    line = max(NEWEST, numbers(version)[:2])
+    return module.replace(f"NEWEST = {NEWEST}\n", f"NEWEST = {line}\n")
 
 
 def _differences(kind: str, now: Iterable[str], then: Iterable[str]) -> Iterator[str]:

@@ -62,3 +62,14 @@ def test_a_new_default_is_a_known_release(version: str, monkeypatch: pytest.Monk
     assert changed._LAST[tuple(line)] == number
     assert changed._LAST.keys() >= {(3, 9), (4, 3), (4, 4)}
     assert changed.RELEASES[-1] == version
+
+
+@pytest.mark.parametrize(("version", "line"), [("4.3.2", (4, 4)), ("4.5.0", (4, 5))])
+def test_the_model_knows_the_rules_of_a_compared_line(
+    version: str, line: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = (new_kafka.ROOT / "reference_model/ackproof_model/configuration.py").read_text()
+    changed: Any = ModuleType("changed")
+    monkeypatch.setitem(sys.modules, "changed", changed)
+    exec(compile(new_kafka.with_newest(source, version), "changed", "exec"), vars(changed))
+    assert line == changed.NEWEST
