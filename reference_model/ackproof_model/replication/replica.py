@@ -312,18 +312,19 @@ def answer_isr(
     """Return 'apply' or 'refuse', controller and leader after an answer; None if nothing changes.
 
     WHO: the controller. WHEN: `can_answer_isr`. THEN: the ISR is committed
-    (`ReplicationControlManager.alterPartition`, KIP-497), or refused, because a member is not alive
-    (KIP-841) or has restarted (KIP-903). After INELIGIBLE_REPLICA the leader withdraws its request.
+    (`ReplicationControlManager.alterPartition`, KIP-497), or refused, because a new member is not
+    alive (KIP-841) or has restarted (KIP-903). After INELIGIBLE_REPLICA the leader withdraws its
+    request.
 
-    With KRaft every member is checked (`ineligibleReplicasForIsr`). Before 2.7 the check stands for
-    the fetch by which a replica joins, so it concerns new members only.
+    Kafka checks every member of the new ISR (`ineligibleReplicasForIsr`). For old members that is
+    the same: the controller has taken one that is not alive, or has restarted, out of the ISR, so
+    the request is outdated. With both checks the mutants could not tell one from the other.
     """
     if not can_answer_isr(policy, controller, leader, number):
         return None
-    old = leader.isr if policy.profile.zookeeper else 0
-    checked = leader.pending & ~old
-    if joins_as_dead(policy, controller, checked) or joins_as_old_incarnation(
-        policy, checked, leader.stale
+    added = leader.pending & ~leader.isr
+    if joins_as_dead(policy, controller, added) or joins_as_old_incarnation(
+        policy, added, leader.stale
     ):
         return "refuse", controller, leader._replace(pending=0)
     after = alter_isr(policy, controller, leader.pending)
