@@ -1,4 +1,4 @@
-"""Tells the clusters apart that the files of a folder describe, and shares out the other files."""
+"""Finds which files describe which cluster, and which clusters the other files are about."""
 
 from __future__ import annotations
 

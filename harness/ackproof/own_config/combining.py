@@ -107,7 +107,7 @@ def combine(
 
 
 def _not_given(parts: Sequence[tuple[str, Part]]) -> list[Given]:
-    """Return the files with settings of brokers that others name, if no given file may be one."""
+    """Return broker configuration files that other files refer to but that were not passed in."""
     of_nodes = any(
         node.rank in (Rank.STATIC, Rank.IN_FORCE)
         for _, part in parts
@@ -180,7 +180,7 @@ def _all(values: Iterable[Given | Count]) -> str:
 
 
 def _controllers_only(node: Node, brokers: Sequence[Node], notes: list[str]) -> None:
-    """Report the settings of a controller that count for brokers' topics."""
+    """Report settings of a controller that apply to the topics of its brokers."""
     for key in (MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION_ENABLE) if brokers else ():
         given = node.settings.get(key)
         theirs = next((broker.settings[key] for broker in brokers if key in broker.settings), None)
@@ -240,7 +240,7 @@ def _below(parts: Sequence[tuple[str, Part]], nodes: Iterable[Node]) -> Given | 
 def _mode(
     parts: Sequence[tuple[str, Part]], nodes: Iterable[Node], version: Given | None
 ) -> Given | None:
-    """Return where the cluster keeps its metadata, as far as a file shows it."""
+    """Return whether the cluster runs with KRaft or ZooKeeper; None if no file shows it."""
     if mode := next((part.mode for _, part in parts if part.mode), None):
         return mode
     for key, mode_name in ((PROCESS_ROLES, "kraft"), (ZOOKEEPER_CONNECT, "zookeeper")):
@@ -318,7 +318,7 @@ def _distinct(brokers: Sequence[Node]) -> Count | None:
 
 
 def _voters(nodes: Sequence[Node], at_least: int = 0) -> Count | None:
-    """Return how many controllers a node's list of them has."""
+    """Return the number of controllers in the list that a node has of them."""
     for node in nodes:
         lists = [node.settings[key] for key in _VOTERS if key in node.settings]
         # A bootstrap list of one server may lead to more.
@@ -331,7 +331,7 @@ def _voters(nodes: Sequence[Node], at_least: int = 0) -> Count | None:
 
 
 def _topics(topics: Sequence[Topic], notes: list[str]) -> tuple[Topic, ...]:
-    """Return topics by name, with the settings of all files; of equal settings the last counts."""
+    """Return topics by name, with the settings of all files; a later file outranks earlier ones."""
     merged: dict[str, Topic] = {}
     for topic in topics:
         before = merged.get(topic.name)

@@ -131,7 +131,7 @@ def overlay(own: OwnConfig, document: Mapping[str, Any], *, kafka: str = "") -> 
 
 
 def _filled(settings: Settings) -> dict[str, Given]:
-    """Return settings without those that something fills in, which a warning names."""
+    """Leave out settings that something fills in; a warning names them."""
     return {key: given for key, given in settings.items() if given.value}
 
 

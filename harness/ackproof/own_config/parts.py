@@ -94,7 +94,7 @@ class Node:
 
     @property
     def ids(self) -> list[Given]:
-        """What its file states as its id; -1 if the broker is to choose one."""
+        """The node ids in its file; -1 means that the broker generates its id."""
         return [self.settings[key] for key in ("node.id", "broker.id") if key in self.settings]
 
 
@@ -144,7 +144,7 @@ class Part:
 
 
 def together(shape: str, parts: Sequence[Part], *, cluster: str = "") -> Part:
-    """Return what several parts of one file say about a cluster; of a version the first counts."""
+    """Join the parts of one file about one cluster; the first version that is stated is taken."""
     return Part(
         shape=shape,
         cluster=cluster,

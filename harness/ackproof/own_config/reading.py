@@ -52,7 +52,10 @@ def read_clusters(paths: Sequence[Path], *, kafka: str = "") -> tuple[OwnConfig,
 
 
 def read_options(files: Sequence[tuple[Path, Hint]]) -> OwnConfig:
-    """Read the files of options, of one cluster. Raises ScenarioError if one cannot be used."""
+    """Read the files of --config, --server, --producer and --topic-config.
+
+    Raises ScenarioError if a file cannot be used, or if they describe several clusters.
+    """
     own, *others = _combined(files)
     if others:
         names = "; ".join(

@@ -98,7 +98,7 @@ def _entities(source: Source) -> list[_Entity]:
 
 
 def _scope(synonyms: str, hint: str) -> str:
-    """Return whose setting a line without a heading has."""
+    """Return whether a line without a heading belongs to a topic or a broker."""
     if "DYNAMIC_TOPIC_CONFIG" in synonyms:
         return "topic"
     return "topic" if hint == "topic" and "BROKER" not in synonyms else "broker"

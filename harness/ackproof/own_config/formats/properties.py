@@ -62,7 +62,7 @@ def classify(source: Source, pairs: Mapping[str, Text]) -> Part | None:
 
 
 _CLIENTS = ["producer", "consumer"]
-#: Names that programs without Kafka have, or brokers and clients: they show neither.
+#: Setting names that are no evidence of a broker or a client: other software, or both, use them.
 _VAGUE = re.compile(
     r"debug|log_level|retries|partitioner|client\.id|batch\.size|(ssl|sasl)\.[\w.]+|security\.providers"
     r"|listeners|port|host\.name"
