@@ -6,7 +6,7 @@ import ast
 import copy
 import inspect
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from types import ModuleType
 
 _OPPOSITE = {
@@ -24,14 +24,22 @@ _OPPOSITE = {
 _NEXT = {ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt}
 
 
-def mutants(module: ModuleType) -> Iterator[tuple[str, ModuleType]]:
-    """Yield every mutant of a module, with its name: the line, what stood there and what does."""
+def mutants(
+    module: ModuleType, functions: Collection[str] | None = None
+) -> Iterator[tuple[str, ModuleType]]:
+    """Yield every mutant of a module, with its name: the line, what stood there and what does.
+
+    functions: the functions that are changed; all code if it is None.
+    """
     source = inspect.getsource(module)
     lines = source.splitlines()
     tree = ast.parse(source)
-    decorators = {part for node in ast.walk(tree) for part in _decorators(node)}
+    unchanged = {part for node in ast.walk(tree) for part in _decorators(node)}
+    if functions is not None:
+        others = [node for node in tree.body if getattr(node, "name", "") not in functions]
+        unchanged |= {part for node in others for part in ast.walk(node)}
     for index, node in enumerate(ast.walk(tree)):
-        if node in decorators:
+        if node in unchanged:
             continue
         for number in range(len(_changed(node))):
             wrong = copy.deepcopy(tree)

@@ -224,15 +224,16 @@ class _Life:
         if known == latest and not led:  # the model's followers know no partition epoch
             behind = self.known_epoch != self.partition_epoch
         else:
-            behind = self.rules.replica.behind(self.policy, controller, broker, OWN)
+            behind = self.rules.replica.can_learn(self.policy, controller, broker, OWN)
         if not behind:
             return ""
         self.kept = self.high_watermark
         self.broker = self.rules.replica.learn(self.policy, controller, broker, OWN)
         self._up_to_date()
-        if not (led and self.leads):
+        if led and self.leads:
+            self._remember_ends(broker.remote)
+        else:
             self.ends = {}
-        self._remember_ends()
         if controller.leader == OWN:
             return "same" if led else "anew"
         anew = self.rules.log_truncation.refollows(self.policy.profile, known, latest)
@@ -242,10 +243,11 @@ class _Life:
         self.controller = self.controller._replace(version=0)
         self.known_epoch, self.asked = self.partition_epoch, False
 
-    def _remember_ends(self) -> None:
+    def _remember_ends(self, before: tuple[int, ...]) -> None:
+        """Restore the log ends that were forgotten before the last metadata arrived."""
         broker = self.broker
         remote = tuple(
-            self.ends.get(r, end) if end == NOBODY and broker.isr >> r & 1 else end
+            self.ends.get(r, end) if before[r] == NOBODY and broker.isr >> r & 1 else end
             for r, end in enumerate(broker.remote)
         )
         if remote != broker.remote:
@@ -253,12 +255,10 @@ class _Life:
             self.broker = self.rules.replica.advance_high_watermark(self.policy, known, OWN)
 
     def _append(self, acks: int) -> str:
-        if not self.leads:
-            return "NOT_LEADER_OR_FOLLOWER"
         wanted: Acks = "all" if acks == -1 else "1"
         policy = replace(self.policy, acks=wanted)
-        if not self.rules.leader.enough_in_sync(policy, self.broker.isr):
-            return "NOT_ENOUGH_REPLICAS"
+        if not self.rules.replica.can_append(policy, self.broker, OWN):
+            return "NOT_ENOUGH_REPLICAS" if self.leads else "NOT_LEADER_OR_FOLLOWER"
         self.broker = self.rules.replica.append(policy, self.broker, OWN, 0)
         return "appended"
 
@@ -277,7 +277,7 @@ class _Life:
     def _fetch(self, follower: int, offset: int, newer: int) -> str:
         rules, log = self.rules.replica, self.broker.log
         fetching = Broker(UP, False, log[:offset], OWN, self.broker.epoch + newer)
-        if not rules.answers_fetch(self.policy, fetching, self.broker, OWN):
+        if not rules.can_fetch(self.policy, fetching, follower, self.broker, OWN):
             return "refused"
         done = rules.fetch(self.policy, fetching, follower, self.broker, OWN)
         if done is not None:
@@ -297,20 +297,20 @@ class _Life:
 
     def _shrink(self) -> str:
         broker = self.broker
-        if self.leads and not broker.pending:
-            followers = members(broker.isr & ~(1 << OWN))
-            late = sum(1 << r for r in followers if broker.remote[r] != len(broker.log))
-            if late:
-                self._ask(broker.isr & ~late)
+        followers = members(broker.isr & ~(1 << OWN)) if broker.remote else []
+        late = sum(1 << r for r in followers if broker.remote[r] != len(broker.log))
+        if self.rules.replica.can_shrink(broker, OWN, late):
+            self._ask(broker.isr & ~late)
         return ""
 
     def _ack(self, offset: int) -> str:
+        known = self.broker._replace(hw=self.high_watermark)
+        if self.rules.replica.can_ack(self.policy, known, OWN, offset):
+            return "true:NONE"
         if not self.leads:
             return "false:NOT_LEADER_OR_FOLLOWER"
-        if not self.rules.leader.committed(offset, self.high_watermark):
-            return "false:NONE"
-        enough = self.rules.leader.enough_in_sync(self.policy, self.broker.maximal)
-        return f"true:{'NONE' if enough else 'NOT_ENOUGH_REPLICAS_AFTER_APPEND'}"
+        passed = self.rules.leader.committed(offset, known.hw)
+        return "true:NOT_ENOUGH_REPLICAS_AFTER_APPEND" if passed else "false:NONE"
 
     def _answer(self) -> str:
         return self._answered(arrives=True)
