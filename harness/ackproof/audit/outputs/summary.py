@@ -182,7 +182,8 @@ def _facts(answer: Answer) -> Iterator[str]:
     name = answer.producer or answer.consumer
     if client or name:
         role = "consumer" if answer.consumer and not answer.producer else "producer"
-        yield f"{role} {name}: ".replace(" :", ":") + (", ".join(client) or "all by default")
+        who = " ".join(filter(None, (role, name)))
+        yield f"{who}: {', '.join(client) or 'all by default'}"
 
 
 def _notes(answer: Answer) -> Iterator[str]:

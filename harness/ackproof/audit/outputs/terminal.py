@@ -84,7 +84,7 @@ def _print_summary(console: Console, audit: Audit, summary: Summary, files: list
     stated = summary.answer.version or audit.version
     version = f"Kafka {stated.value}" if stated else "Kafka, version not stated"
     for at, fact in enumerate(summary.facts or ("",)):
-        line = f"{version}: {fact}".removesuffix(": ") if at == 0 else fact
+        line = ": ".join(filter(None, (version, fact))) if at == 0 else fact
         print_item(console, "  ", line, style="dim")
     if summary.answer.unstated:
         names = ", ".join(summary.answer.unstated)
