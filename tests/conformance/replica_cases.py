@@ -41,8 +41,19 @@ def random_case(rng: random.Random) -> Case:
 def _random_steps(rng: random.Random) -> list[str]:
     other = rng.choice((1, 2))
     kind = rng.choices(
-        ("fetch", "append", "learn", "answer", "shrink", "ack", "elect", "member", "follow"),
-        (12, 6, 3, 5, 3, 4, 2, 3, 1),
+        (
+            "fetch",
+            "append",
+            "learn",
+            "answer",
+            "shrink",
+            "ack",
+            "elect",
+            "member",
+            "follow",
+            "join",
+        ),
+        (12, 6, 3, 5, 3, 4, 2, 3, 1, 1),
     )[0]
     steps = [kind]
     match kind:
@@ -66,6 +77,10 @@ def _random_steps(rng: random.Random) -> list[str]:
         case "follow":
             change = rng.choice(("copy", f"cut:{rng.randrange(4)}"))
             steps = [f"elect:{other}:{EVERYONE}", "learn", change]
+        case "join":
+            steps = [f"fence:{other}", "learn", f"alive:{other}", f"fetch:{other}:9:0"]
+            steps += [f"{rng.choice(('fence', 'stop', 'restart'))}:{other}"] * (rng.random() < 0.7)
+            steps += [rng.choice(("answer", "commit"))]
     return steps
 
 
