@@ -303,6 +303,25 @@ def test_lost_offsets_of_unknown_consumers_depend_on_where_they_begin():
         }
 
 
+def assumed_replicas_of_offsets(brokers: int) -> set[str]:
+    """Return the replicas of the offsets topic that are assumed for a file without its env_file."""
+    compose = (
+        "services: {kafka: {image: 'apache/kafka:3.9.1', deploy: {replicas: %d}, "
+        "env_file: missing.env, environment: {KAFKA_PROCESS_ROLES: 'broker,controller'}}}"
+    )
+    files = {"compose.yml": (compose % brokers).encode(), "consumer.properties": b"group.id=app\n"}
+    own, *_ = read_texts(files)
+    every = [
+        risk for group in setups(own) for one in group for risk in found(Subject.CONSUMERS, one)
+    ]
+    return {risk.when[OFFSETS] for risk in every if OFFSETS in risk.when}
+
+
+@pytest.mark.parametrize(("brokers", "assumed"), [(2, {"1"}), (3, {"1", "3"}), (12, {"1", "3"})])
+def test_a_cluster_of_twelve_brokers_is_no_small_one(brokers: int, assumed: set[str]) -> None:
+    assert assumed_replicas_of_offsets(brokers) == assumed
+
+
 @pytest.mark.parametrize(
     ("reset", "effect"),
     [
