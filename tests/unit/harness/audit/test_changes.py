@@ -55,13 +55,12 @@ def changed(one: Setup, failures: Failures) -> list[tuple[str, str]]:
     return [(found.setting, found.change) for found in decided_by(one, failures)]
 
 
-def test_a_loss_has_a_way_and_its_records() -> None:
+def test_a_loss_has_a_way_and_its_records(snapshot) -> None:
     one = setup("4.3.1")
     risk = traced(one, risk_of(one, (LAG, POWER)))
-    assert risk.at_risk == "records that were acked while the leader was alone in the ISR"
-    assert risk.at_risk in risk.text
-    assert risk.trace[-1].endswith("it is lost.")
     assert risk.likelihood == "possible"
+    assert risk.at_risk in risk.text
+    assert "\n".join((risk.text, *risk.trace)) == snapshot
 
 
 def test_a_producer_that_is_refused_loses_nothing_and_keeps_nothing() -> None:
@@ -108,23 +107,20 @@ def test_the_least_changes_come_first(
     assert changed(one, failures)[: max(len(expected), 1)] == expected
 
 
-def test_a_change_removes_the_loss_and_names_its_source_and_price() -> None:
+def test_a_change_removes_the_loss_and_names_its_source_and_price(snapshot) -> None:
     one = setup("4.3.1")
     [decision, *_] = decided_by(one, (LAG, POWER))
     assert decision.value == "1"
     assert decision.source == kafka_default("4.3.1")
-    assert decision.cost == (
-        "while two of three replicas are away, sends with acks=all are refused"
-    )
+    assert decision.cost == snapshot
     [change] = [found for found in candidates(one) if found.value == decision.change == "2"]
     assert (LAG, POWER) in failures_of(one)
     assert (LAG, POWER) not in failures_of(applied(one, change))
 
 
-def test_a_pair_of_changes_names_the_other_one() -> None:
+def test_a_pair_of_changes_names_the_other_one(snapshot) -> None:
     first, second, *_ = decided_by(setup(), (LAG, POWER))
-    assert "only together with kafka.version=4.1 or later" in first.cost
-    assert "only together with min.insync.replicas=2" in second.cost
+    assert f"{first.cost}\n{second.cost}" == snapshot
     assert first.source == kafka_default("3.9.1")
     assert second.source == at("compose.yml:4")
 

@@ -18,6 +18,7 @@ from ackproof.audit.outputs.sarif import sarif
 from ackproof.scenario.shipped import schema_of
 from support.audits import CRASH, audit, orders, risk
 from support.json_schemas import closed
+from support.snapshots import plain
 
 
 def as_json(value: object) -> dict:
@@ -114,30 +115,26 @@ def test_junit_has_a_case_for_each_risk_and_each_survived_set() -> None:
     assert "a reason" in root.find(".//skipped").get("message")
 
 
-def test_markdown_has_answer_table_and_changes() -> None:
+def test_markdown_has_answer_table_and_changes(snapshot) -> None:
     text = shown("markdown", audit())
-    assert "### ❌ Can you lose acknowledged records of orders? YES, in three ways" in text
-    assert "| followers fall behind, then a broker loses power | B5 | **CAN LOSE** | safe |" in text
-    assert "**Change first**: `min.insync.replicas=2` (docker-compose.yml:18)" in text
-    assert "> not read: `values.yaml`" in text
+    assert text.count("CAN LOSE") == 6
+    assert plain(text) == snapshot
 
 
-def test_markdown_of_a_change_begins_with_it() -> None:
+def test_markdown_of_a_change_begins_with_it(snapshot) -> None:
     compared = difference(audit(orders(risks=(risk(failures=(CRASH,)),))), audit(), base="main")
-    lines = shown("markdown", audit(difference=compared)).splitlines()
-    assert lines[0] == "### Compared with main"
-    assert any(
-        line.startswith("- ✅ ends: orders: acknowledged records are lost") for line in lines
-    )
+    change = shown("markdown", audit(difference=compared)).removesuffix(shown("markdown", audit()))
+    assert change.count("✅") == 1
+    assert plain(change) == snapshot
 
 
-def test_variants_are_one_finding_and_stay_apart_in_json() -> None:
+def test_variants_are_one_finding_and_stay_apart_in_json(snapshot) -> None:
     both = [risk(failures=(one,), case="B2") for one in (CRASH, Failure.CLEAN_RESTART)]
     other = risk(failures=(Failure.POWER_LOSS,), case="B2")
     whole = audit(orders(risks=(*both, other), alternatives=()))
     results = sarif(failed(whole), version="1")["runs"][0]["results"]
     assert len(results) == 1
-    assert "after: a broker crashes, restarts or loses power" in results[0]["message"]["text"]
+    assert results[0]["message"]["text"] == snapshot
     risks = as_json(document(whole))["answers"][0]["risks"]
     assert [one["variant_of"] for one in risks] == [None, ["crash"], ["crash"]]
 
