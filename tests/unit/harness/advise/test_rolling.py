@@ -13,7 +13,8 @@ from ackproof.advise.rolling import Restarted, restart
 from ackproof.advise.screen import print_restart
 from ackproof.cluster.admin import PartitionView
 from ackproof_model.advice import Ability, Outcome
-from command_line import captured as ackproof
+from command_line import invoked
+from support.snapshots import plain
 
 PLACE = ("orders", 0)
 
@@ -48,25 +49,20 @@ def restarted(*, new: bool, writes: Ability, complete: bool = True) -> Restarted
 def text_of(judged: list[tuple[tuple[str, int], Restarted]]) -> str:
     console = Console(record=True, width=200)
     print_restart(console, 2, judged)
-    return console.export_text()
+    return plain(console.export_text())
 
 
 @pytest.mark.parametrize(
-    ("new", "writes", "text"),
+    "judged",
     [
-        (False, Ability.YES, "Broker 2 may be restarted: its 1 partitions keep"),
-        (True, Ability.YES, "may lose acknowledged records"),
-        (True, Ability.YES, "ISR - 1 >= min.insync.replicas says it is safe"),
-        (False, Ability.NO, "cannot be written meanwhile"),
+        pytest.param(restarted(new=False, writes=Ability.YES), id="safe"),
+        pytest.param(restarted(new=True, writes=Ability.YES), id="may lose"),
+        pytest.param(restarted(new=False, writes=Ability.NO), id="not writable"),
+        pytest.param(restarted(new=False, writes=Ability.YES, complete=False), id="not decided"),
     ],
 )
-def test_a_restart_has_one_line_of_reason(new, writes, text) -> None:
-    assert text in text_of([(PLACE, restarted(new=new, writes=writes))])
-
-
-def test_a_restart_that_is_not_decided_is_not_called_a_loss() -> None:
-    undecided = restarted(new=False, writes=Ability.YES, complete=False)
-    assert "is not decided: too many orders of events" in text_of([(PLACE, undecided)])
+def test_a_restart_has_one_line_of_reason(judged, snapshot) -> None:
+    assert text_of([(PLACE, judged)]) == snapshot
 
 
 def running(*views: PartitionView, brokers=(2, 3), minimum=1, **more) -> LiveCluster:
@@ -90,47 +86,51 @@ WELL = view(3, (2, 3))
 @pytest.mark.parametrize(
     ("one", "minimum", "unchanged", "harm"),
     [
-        (view(None, (1,)), 1, "already without a leader", ""),
-        (view(2, (2, 3)), 3, "already not writable with acks=all", ""),
-        (WELL, 1, "", ""),
+        pytest.param(view(None, (1,)), 1, True, False, id="no leader"),
+        pytest.param(view(2, (2, 3)), 3, True, False, id="not writable"),
+        pytest.param(WELL, 1, False, False, id="well"),
         # The restart makes it worse: it has the only leader, or may become it.
-        (view(2, (2,), (1, 2)), 2, "", "cannot be read while it is down"),
-        (view(None, (2,)), 1, "", "cannot be written while it is down"),
-        (view(2, (2,), (1, 2)), 1, "", "cannot be written while it is down"),
+        pytest.param(view(2, (2,), (1, 2)), 2, False, True, id="leads alone, not writable"),
+        pytest.param(view(None, (2,)), 1, False, True, id="may become the leader"),
+        pytest.param(view(2, (2,), (1, 2)), 1, False, True, id="leads alone"),
     ],
 )
-def test_a_restart_is_blamed_for_its_own_harm_only(one, minimum, unchanged, harm, tmp_path) -> None:
+def test_a_restart_is_blamed_for_its_own_harm_only(
+    tmp_path, snapshot, *, one, minimum, unchanged, harm
+) -> None:
     live = running(WELL, one, minimum=minimum)
     judged = dict(restart(live, 2, kafka="3.9.1", acks=["all"]))
-    assert judged["t1", 0].unchanged == unchanged
-    assert judged["t1", 0].effects == ([harm] if harm else [])
+    assert bool(judged["t1", 0].unchanged) == unchanged
+    assert len(judged["t1", 0].effects) == harm
     write(document(Evidence(live=live)), tmp_path / "live.json.gz")
     words = ("restart", 2, tmp_path / "live.json.gz", "--kafka", "3.9.1", "--acks", "all")
-    done = ackproof("advise", *words)
-    assert done.returncode == bool(harm)
-    (*_, line) = done.stdout.splitlines()
-    assert (f"{unchanged}; the restart changes nothing: " in line) == bool(unchanged)
-    assert not unchanged or "t1-0" in line
+    done = invoked("advise", *words)
+    assert done.exit_code == harm
+    assert plain(done.stdout) == snapshot
 
 
-def test_partitions_that_are_in_trouble_already_are_not_counted_as_losing() -> None:
+def test_partitions_that_are_in_trouble_already_are_not_counted_as_losing(snapshot) -> None:
     judged = restart(running(view(None, (1,))), 2, kafka="3.9.1", acks=["all"])
-    assert "may be restarted: that makes none of its 1 partitions worse" in text_of(judged)
+    assert text_of(judged) == snapshot
 
 
-def test_a_partition_that_only_one_kind_of_producer_can_write_is_named_with_its_acks() -> None:
+def test_a_partition_that_only_one_kind_of_producer_can_write_is_named_with_its_acks(
+    snapshot,
+) -> None:
     judged = restart(running(view(3, (2, 3)), minimum=3), 2, kafka="3.9.1", acks=["all", "1"])
-    assert [one.unchanged for _, one in judged] == ["already not writable with acks=all", ""]
+    assert [bool(one.unchanged) for _, one in judged] == [True, False]
+    assert text_of(judged) == snapshot
 
 
-def test_a_broker_that_may_be_elected_any_moment_is_not_restarted() -> None:
+def test_a_broker_that_may_be_elected_any_moment_is_not_restarted(snapshot) -> None:
     alone = running(
         view(None, ()),
         minimum=2,
         eligible={("t0", 0): Eligible(members=frozenset({2}), last_leader=None)},
     )
     (judged,) = restart(alone, 2, kafka="4.4.0", acks=["all"])
-    assert judged[1].effects == ["cannot be written while it is down"]
+    [effect] = judged[1].effects
+    assert effect == snapshot
 
 
 def test_alike_partitions_are_searched_once(monkeypatch) -> None:
