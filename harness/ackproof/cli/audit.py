@@ -220,9 +220,9 @@ def _detail(outputs: Iterable[Output]) -> Detail:
 
 
 def _write(output: Output, text: str, to: Path | None) -> None:
-    from ackproof.runs.directory import disk_errors
-
     if to and str(to) != "-":
+        from ackproof.runs.directory import disk_errors
+
         with disk_errors(to):
             to.write_text(text, encoding="utf-8")
     else:
