@@ -7,8 +7,8 @@ has the rules that differ between Kafka versions.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from dataclasses import dataclass, field, fields, replace
+from enum import Flag, StrEnum, auto
 from functools import cache
 from typing import Literal
 
@@ -35,6 +35,26 @@ class Truncation(StrEnum):
     KIP_101 = "KIP-101"
     KIP_279 = "KIP-279"
     ON_FETCH = "KIP-595"
+
+
+class Reader(Flag):
+    """Who reads a rule of a version.
+
+    SCHEDULE: the exact search of a schedule. ANY_ORDER: the searches whose results are stored
+    (`worst_case.minima`). AUDIT: the eras for which an audit answers apart.
+    """
+
+    SCHEDULE = auto()
+    ANY_ORDER = auto()
+    AUDIT = auto()
+
+
+#: Metadata of a rule that not everybody reads.
+_BY_SEARCHES = {"read_by": Reader.SCHEDULE | Reader.ANY_ORDER}
+_BY_SCHEDULES = {"read_by": Reader.SCHEDULE}
+_BY_AUDITS = {"read_by": Reader.AUDIT}
+_BUT_STORED_SEARCHES = {"read_by": Reader.SCHEDULE | Reader.AUDIT}
+_BY_NONE_OF_THEM = {"read_by": Reader(0)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,32 +103,35 @@ class Profile:
         transactions in progress, from 2.5 (KIP-447).
     clients_truncate: clients compare leader epochs after an election (KIP-320), from 2.4: before,
         metadata has no reliable epochs (`MetadataResponse.hasReliableLeaderEpochs`).
+
+    A new rule is read by everybody unless its metadata says otherwise: then the stored searches do
+    not have it, and audits of its versions say *not decided* until `ci/lab/minima` has searched.
     """
 
     zookeeper: bool = False
     failover_keeps_isr: bool = False
     alter_partition: bool = True
-    shrink_bumps_epoch: bool = False
+    shrink_bumps_epoch: bool = field(default=False, metadata=_BY_SEARCHES)
     truncation: Truncation = Truncation.ON_FETCH
     epoch_start: bool = True
     fetch_fencing: bool = True
     hw_freeze: bool
-    elr: bool
-    stale_fetch: bool
+    elr: bool = field(metadata=_BUT_STORED_SEARCHES)
+    stale_fetch: bool = field(metadata=_BUT_STORED_SEARCHES)
     broker_epochs: bool = True
-    directory_drops_elr: bool = False
+    directory_drops_elr: bool = field(default=False, metadata=_BY_AUDITS)
     fenced_last_known: bool = False
-    unclean_by_default: bool = False
-    unclean_by_setting: bool = True
-    short_timers: bool = False
-    transactions: bool = True
-    verifies_transactions: bool = True
-    transactions_v2: bool = True
-    double_bump: bool = False
-    first_sequence_zero: bool = True
-    strict_markers: bool = True
-    group_fencing: bool = True
-    clients_truncate: bool = True
+    unclean_by_default: bool = field(default=False, metadata=_BUT_STORED_SEARCHES)
+    unclean_by_setting: bool = field(default=True, metadata=_BUT_STORED_SEARCHES)
+    short_timers: bool = field(default=False, metadata=_BY_SCHEDULES)
+    transactions: bool = field(default=True, metadata=_BY_AUDITS)
+    verifies_transactions: bool = field(default=True, metadata=_BY_NONE_OF_THEM)
+    transactions_v2: bool = field(default=True, metadata=_BY_AUDITS)
+    double_bump: bool = field(default=False, metadata=_BY_AUDITS)
+    first_sequence_zero: bool = field(default=True, metadata=_BY_AUDITS)
+    strict_markers: bool = field(default=True, metadata=_BY_NONE_OF_THEM)
+    group_fencing: bool = field(default=True, metadata=_BY_NONE_OF_THEM)
+    clients_truncate: bool = field(default=True, metadata=_BY_AUDITS)
 
     @classmethod
     def of(cls, kafka_version: str) -> Profile:
@@ -123,6 +146,15 @@ class Profile:
                 f"{'.'.join(map(str, OLDEST))} or later"
             )
         return _profile(patch)
+
+    @classmethod
+    def not_read_by(cls, reader: Reader) -> frozenset[str]:
+        """Return the rules that a reader ignores."""
+        return frozenset(
+            rule.name
+            for rule in fields(cls)
+            if reader not in rule.metadata.get("read_by", ~Reader(0))
+        )
 
     @property
     def truncates_first(self) -> bool:

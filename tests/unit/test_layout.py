@@ -34,8 +34,9 @@ LONG = {
     "ackproof/report/run_plots.py": "the plots of a run, which share its time axis and bands",
     "ackproof_model/effects.py": "the vocabulary of effects, and what each means to the model",
 }
-#: Folders whose modules are registered by their package: each is one fault, format, output or risk.
+#: Folders whose modules are registered: each is one fault, format, output, risk, or some commands.
 REGISTERED = (
+    "ackproof.cli.",
     "ackproof_faults.",
     "ackproof.own_config.formats.",
     "ackproof.audit.outputs.",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from itertools import product
 
@@ -35,7 +35,7 @@ from ackproof.own_config.configuration import (
     kafka_default,
 )
 from ackproof.scenario.kafka_keys import ignored
-from ackproof_model.configuration import OLDEST, Configuration, Profile
+from ackproof_model.configuration import OLDEST, Configuration, Profile, Reader
 from ackproof_model.kafka_settings import (
     DEFAULT_REPLICATION_FACTOR,
     ELIGIBLE_LEADER_REPLICAS_VERSION,
@@ -91,14 +91,9 @@ def _rules(release: str) -> Profile:
     only tells which of two shrinks came first. A new rule of `Profile` is not left out, so that the
     versions that have it become an era of their own.
     """
-    return replace(
-        Profile.of(release),
-        short_timers=False,
-        group_fencing=True,
-        verifies_transactions=True,
-        strict_markers=True,
-        shrink_bumps_epoch=False,
-    )
+    ignored = Profile.not_read_by(Reader.AUDIT)
+    defaults = {rule.name: rule.default for rule in fields(Profile) if rule.name in ignored}
+    return replace(Profile.of(release), **defaults)  # type: ignore[arg-type]
 
 
 def _with_zookeeper(release: str) -> Profile:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from ackproof_model.configuration import Configuration
+from ackproof_model.configuration import Configuration, Profile, Reader
 from ackproof_model.prediction.availability import Availability, availability, joined
 from ackproof_model.prediction.diagram import ERROR_CODES, Diagram, diagram
 from ackproof_model.prediction.fault_schedule import Injection
@@ -86,18 +86,10 @@ class Prediction:
     availability: tuple[Availability, ...] = ()
 
 
-#: The rules of a version that only `transactions`, `consumer_groups` and `worst_case` read.
-UNREAD = (
-    *("transactions", "verifies_transactions", "transactions_v2", "double_bump"),
-    *("first_sequence_zero", "strict_markers", "group_fencing", "clients_truncate"),
-    "directory_drops_elr",
-)
-
-
 def as_read(configuration: Configuration) -> tuple[object, ...]:
     """Return what `predict` reads of a configuration: those alike have the same predictions."""
     replicas = configuration.replication_factor
-    unread: dict[str, Any] = dict.fromkeys(UNREAD, False)
+    unread: dict[str, Any] = dict.fromkeys(Profile.not_read_by(Reader.SCHEDULE), False)
     return (
         replace(configuration.profile, **unread),
         configuration.acks,

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 
 from ackproof_model.adversary.state import AdversaryModel
-from ackproof_model.configuration import Acks, Profile
+from ackproof_model.configuration import Acks, Profile, Reader
 from ackproof_model.perturbations import Counts
 from ackproof_model.replication.state import Label
 
@@ -25,26 +25,6 @@ ANY = -1
 
 #: The step in which a broker loses power: its number, and how many of its records are kept.
 LOSE_POWER = "lose power"
-
-#: Rules of a profile that the adversary does not read.
-_OTHERS = frozenset(
-    {
-        "stale_fetch",
-        "directory_drops_elr",
-        "unclean_by_default",
-        "unclean_by_setting",
-        "short_timers",
-        "transactions",
-        "verifies_transactions",
-        "transactions_v2",
-        "double_bump",
-        "first_sequence_zero",
-        "strict_markers",
-        "group_fencing",
-        "clients_truncate",
-        "elr",
-    }
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,10 +44,11 @@ class Question:
         profile = Profile.of(self.kafka_version)
         rules = {field.name: getattr(profile, field.name) for field in fields(profile)}
         rules["fenced_last_known"] = rules["fenced_last_known"] and self.elr
+        ignored = Profile.not_read_by(Reader.ANY_ORDER)
         names = [
             name if value is True else f"{name}={getattr(value, 'value', value)}"
             for name, value in sorted(rules.items())
-            if value and name not in _OTHERS
+            if value and name not in ignored
         ]
         return " ".join(
             [

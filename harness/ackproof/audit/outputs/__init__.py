@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 class Output:
     """A form in which an audit is shown.
 
+    name: of its option; one word, because the option's value is a field of that name.
     module: in this folder; it is imported only for a command that asks for this output. to: a file
     that an option names, or standard output or error. shows: what it needs besides the risks.
     help: of the option.

@@ -24,7 +24,8 @@ from ackproof_model import (
     Stalls,
     source_digest,
 )
-from ackproof_model.prediction.predict import MAX_STATES, UNREAD
+from ackproof_model.configuration import Profile, Reader
+from ackproof_model.prediction.predict import MAX_STATES
 
 CONFIGURATION = Configuration(
     kafka_version="4.3.1",
@@ -128,7 +129,7 @@ def test_the_search_reads_no_rule_of_transactions_and_groups() -> None:
     folders = ("replication", "prediction", "kafka")
     sources = [path.read_text() for one in folders for path in (root / one).rglob("*.py")]
     assert any("profile.broker_epochs" in source for source in sources)
-    for rule in UNREAD:
+    for rule in Profile.not_read_by(Reader.SCHEDULE):
         assert not any(f".{rule}" in source for source in sources), rule
 
 
