@@ -9,9 +9,11 @@ import pytest
 
 from ackproof.comparison.summary import summary_of
 from ackproof.console import Console
+from ackproof.kafka_versions import DEFAULT_KAFKA
 from ackproof.report import wording
 from ackproof.report.terminal import print_comparison, print_run
 from ackproof.runs.verdict import NOT_KAFKA, StoppedProducer, Word
+from support.snapshots import plain
 
 ENDED = "Broker 1 ended by itself at 06:23:15 UTC: Halting broker because dir /data is offline"
 
@@ -39,43 +41,46 @@ def shown(made, **options) -> str:
     return printed(lambda console: print_run(console, made.verdict, made.directory), **options)
 
 
-def test_comparison_has_one_row_for_each_question(acks_0, acks_1, acks_all):
-    lines = compared(acks_0, acks_1, acks_all, width=160).splitlines()
-    rows = {line[:40].strip(): line[40:].split() for line in lines}
-    assert rows["acks"] == ["0", "1", "all"]
-    assert rows["Are acked records lost?"] == [
-        *(f"{each.verdict.observed['lost']:,}" for each in (acks_0, acks_1)),
-        "no",
-    ]
-    assert rows["As the scenario expects?"] == ["yes"] * 3
-    assert lines[0].startswith("Advice: Use 'acks=all")
-    assert "Matches prediction: yes, in all 3 configurations." in lines
-    assert lines[-1] == "Report: out/report.html"
+def stored(text: str, *made) -> str:
+    """Return a text with the names of run directories in place of their paths.
+
+    The scenarios of these runs have the default version of Kafka.
+    """
+    paths = {each.directory.name: each.directory for each in made}
+    return plain(text, **paths, DEFAULT=DEFAULT_KAFKA)
 
 
-def test_a_producer_that_stopped_for_good_is_in_the_first_lines(acks_1, acks_all):
+def test_comparison_has_one_row_for_each_question(acks_0, acks_1, acks_all, snapshot):
+    text = compared(acks_0, acks_1, acks_all, width=160)
+    rows = [line.split() for line in text.splitlines()]
+    assert ["acks", "0", "1", "all"] in rows
+    assert text.splitlines()[-1] == "Report: out/report.html"
+    assert stored(text, acks_0, acks_1, acks_all) == snapshot
+
+
+def test_a_producer_that_stopped_for_good_is_in_the_first_lines(acks_1, acks_all, snapshot):
     stopped = [StoppedProducer(producer=0, error="OUT_OF_ORDER_SEQUENCE_NUMBER")]
     inconclusive = {"verdict": Word.INCONCLUSIVE, "reason": "producer 0 stopped for good: why"}
     verdict = acks_1.verdict.model_copy(update={"stopped": stopped, **inconclusive})
     assert verdict.observed["lost"]
     made = acks_1._replace(verdict=verdict)
-    outage = "OUTAGE: producer 0 stopped for good: OUT_OF_ORDER_SEQUENCE_NUMBER"
-    assert shown(made, width=120).splitlines()[1].startswith(outage)
-    assert (
-        compared(made, acks_all, width=120).splitlines()[0].startswith("OUTAGE with acks=1: OUT_OF")
-    )
+    _, second, *_ = shown(made, width=300).splitlines()
+    first, *_ = compared(made, acks_all, width=300).splitlines()
+    assert second.startswith("OUTAGE: ")
+    assert first.startswith("OUTAGE with acks=1: ")
+    assert f"{second}\n{first}" == snapshot
     for text in (shown(acks_1), compared(acks_1, acks_all)):
         assert "OUTAGE" not in text
 
 
-def test_unobserved_data_is_listed_below_the_table(acks_1, acks_all):
+def test_unobserved_data_is_listed_below_the_table(acks_1, acks_all, snapshot):
     stalled = SimpleNamespace(
         verdict=acks_all.verdict.model_copy(update={"unobserved": ["ack latency"]}),
         directory=acks_all.directory,
     )
     lines = compared(acks_1, stalled).splitlines()
-    assert f"{acks_all.verdict.name}: Not observed: ack latency" in lines
-    assert sum("Not observed" in line for line in lines) == 1
+    [unobserved] = [line for line in lines if "Not observed" in line]
+    assert unobserved == snapshot
 
 
 def test_a_node_that_ended_by_itself_is_named_first(acks_1, ended):
@@ -92,11 +97,10 @@ def test_words_in_tables_do_not_break(acks_0, acks_1, acks_all, unverified):
     assert words(80) == words(99)
 
 
-def test_findings_and_undecided_runs_have_a_sentence(acks_1, finding, unverified):
-    text = " ".join(compared(acks_1, finding, unverified).split())
-    assert "Matches prediction: yes, in acks=1." in text
-    assert "FINDING in acks=all: lost is predicted impossible, observed 3: With acks=all" in text
-    assert "Undecided in acks=1: kill of broker 1 was never seen to hold" in text
+def test_findings_and_undecided_runs_have_a_sentence(acks_1, finding, unverified, snapshot):
+    text = compared(acks_1, finding, unverified)
+    assert (text.count("FINDING in "), text.count("Undecided in ")) == (1, 1)
+    assert stored(text, acks_1, finding, unverified) == snapshot
 
 
 def test_a_comparison_prints_the_whole_reason_of_an_inconclusive_run(acks_1, unverified):
@@ -118,11 +122,11 @@ def test_lines_are_not_truncated_and_fit_the_width(acks_1, acks_all, unverified,
     assert "impossible" in text
 
 
-def test_a_cluster_that_is_not_kafka_has_no_kafka_version(acks_all):
+def test_a_cluster_that_is_not_kafka_has_no_kafka_version(acks_all, snapshot):
     other = acks_all.verdict.model_copy(update={"kafka_version": NOT_KAFKA})
     text = printed(lambda console: print_run(console, other, acks_all.directory), width=160)
-    assert "(not Apache Kafka, seed 1" in text
     assert "Kafka 4" not in text
+    assert text.splitlines()[0] == snapshot
 
 
 def test_without_a_terminal_the_output_is_plain_text(acks_1):
@@ -137,10 +141,10 @@ def test_no_color_is_honoured(acks_1, monkeypatch):
     assert "32m" not in compared(acks_1, terminal=True)
 
 
-def test_the_first_line_says_whether_acked_records_were_lost(acks_1, finding, unverified):
+def test_the_first_line_says_whether_acked_records_were_lost(acks_1, finding, unverified, snapshot):
     lost, acked = (finding.verdict.observed[key] for key in ("lost", "acked"))
-    assert shown(finding).startswith(f"Lost {lost} of {acked:,} acked records, none expected")
-    assert "FINDING: lost is predicted impossible, observed 3" in shown(finding)
+    assert shown(finding).startswith(f"Lost {lost} of {acked:,} ")
+    assert stored(shown(finding), finding) == snapshot
     assert "Matches prediction: no" in shown(finding)
     assert "Matches prediction: yes" in shown(acks_1)
     for made in (acks_1, finding):
@@ -153,36 +157,35 @@ def test_an_expected_loss_is_also_red(acks_1, acks_all):
     assert shown(acks_all, terminal=True).startswith("\x1b[1;32mKept all")
 
 
-def test_several_topics_have_separate_counts(acks_1):
+def test_several_topics_have_separate_counts(acks_1, snapshot):
     by_topic = {"orders": {"sent": 2000, "acked": 2000}, "clicks": {"sent": 10, "lost": 3}}
     verdict = acks_1.verdict.model_copy(update={"by_topic": by_topic})
     several = printed(lambda console: print_run(console, verdict, acks_1.directory))
     lines = several.splitlines()
-    assert "orders: 2,000 sent, 2,000 acked" in lines
-    assert "clicks: 10 sent, 3 lost" in lines
+    counts = [line for line in lines if line.startswith(("orders: ", "clicks: "))]
+    assert "\n".join(counts) == snapshot
     assert not any(line.startswith("orders: ") for line in shown(acks_1).splitlines())
 
 
-def test_run_shows_trace_faults_with_proof_and_lost_records(acks_1):
-    text = " ".join(shown(acks_1).split())
-    assert "1. orders-0: leader 1, ISR {1, 2, 3}" in text
-    assert "6. broker 1 comes back" in text
-    assert "F3 kill of leader of orders-0 (broker 1)" in text
-    assert "proof: broker 1: exit status 137" in text
-    assert text.count("LOST 142 records of orders-0") == 1
+def test_run_shows_trace_faults_with_proof_and_lost_records(acks_1, snapshot):
+    text = shown(acks_1)
+    assert text.count("LOST 142 records") == 1
     assert f"Lost records ({acks_1.verdict.observed['lost']})" in text
+    assert stored(text, acks_1) == snapshot
 
 
-def test_an_unverified_fault_is_not_shown_as_verified(unverified, acks_1):
-    assert "NOT VERIFIED: not verified: broker 1 still answers" in shown(unverified)
+def test_an_unverified_fault_is_not_shown_as_verified(unverified, acks_1, snapshot):
+    assert "NOT VERIFIED" in shown(unverified)
+    assert stored(shown(unverified), unverified) == snapshot
     assert "NOT VERIFIED" not in shown(acks_1)
 
 
 def test_table_marks_the_anomaly_that_disagrees(finding, unverified):
-    rows = {line.split()[0]: line.split() for line in shown(finding).splitlines() if line.strip()}
-    assert rows["lost"] == ["lost", "impossible", "3", "no:", "FINDING"]
-    assert rows["duplicated"] == ["duplicated", "impossible", "0", "yes"]
-    assert "phantom impossible 0 undecided" in " ".join(shown(unverified).split())
+    rows = [line.split() for line in shown(finding).splitlines()]
+    assert ["lost", "impossible", "3", "no:", "FINDING"] in rows
+    assert ["duplicated", "impossible", "0", "yes"] in rows
+    undecided = [line.split() for line in shown(unverified).splitlines()]
+    assert ["phantom", "impossible", "0", "undecided"] in undecided
 
 
 def test_long_paths_are_not_wrapped(acks_1, tmp_path):
