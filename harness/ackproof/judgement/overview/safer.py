@@ -126,14 +126,14 @@ def safest(scenario: Scenario) -> tuple[Scenario, Mapping[str, Any]]:
         elr=Profile.of(scenario.kafka).elr,
     )
     wanted = {change.setting: change.value for change in candidates(now) if not change.costly}
-    changes: dict[str, Any] = {key: wanted[key] for key in (ACKS, *_OF_TOPIC) if key in wanted}
-    if ACKS in changes:
+    changes: dict[str, Any] = {ACKS: wanted[ACKS]} if ACKS in wanted else {}
+    if changes:
         settings = settings.with_acks("all")
-    of_topic = {key: _OF_TOPIC[key](value) for key, value in changes.items() if key in _OF_TOPIC}
+    of_topic = {key: read(wanted[key]) for key, read in _OF_TOPIC.items() if key in wanted}
     topic = topic.model_copy(update={"settings": {**topic.settings, **of_topic}})
     workload = scenario.workload.model_copy(update={"settings": settings})
     topics = {**scenario.topics, scenario.workload.topic: topic}
-    return scenario.model_copy(update={"topics": topics, "workload": workload}), changes
+    return scenario.model_copy(update={"topics": topics, "workload": workload}), changes | of_topic
 
 
 #: Settings of a topic that a run may change, and what a scenario has as their value.

@@ -94,8 +94,8 @@ def answers(configure: Configure, case: str, *, reduction: bool = True) -> tuple
     found = explore(model, max_states=150_000)
     assert found.complete
     counts = [(found.having[name] > 0, found.having[name] == found.final) for name in SEARCHED]
-    told = counts, found.final > 0, found.stuck > 0, found.at_risk, availability(model, found)
-    return told, found.states
+    told = counts, found.final > 0, found.stuck > 0, found.at_risk
+    return (*told, availability(model, found.available)), found.states
 
 
 #: Each has a shorter case beside it. `test_a_wrong_reduction_changes_an_answer` has the first, too.
