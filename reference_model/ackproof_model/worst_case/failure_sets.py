@@ -9,7 +9,7 @@ an epoch, which the searches leave out (docs/reports-to-kafka/missed-leader-epoc
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import combinations_with_replacement
@@ -26,13 +26,35 @@ CRASH, CLEAN_RESTART, LEADER_MOVE = "crash", "clean_restart", "leader_move"
 POWER_LOSS, DISK_REPLACED, LAG = "power_loss", "disk_replaced", "lag"
 LOST_SESSION, RACK, CONTROLLERS = "lost_session", "rack", "controllers"
 
-#: From routine to rare.
-EVENTS = (
-    *(CLEAN_RESTART, LEADER_MOVE, LAG, LOST_SESSION, CRASH, POWER_LOSS, DISK_REPLACED),
-    *(RACK, CONTROLLERS),
-)
-#: Events after which a node starts again.
-_ENDS = {CRASH, CLEAN_RESTART, POWER_LOSS, DISK_REPLACED}
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Surroundings:
+    """What decides how many perturbations an event is.
+
+    lag: how many replicas leave the ISR. in_rack: how many a rack has. flushed: as in `Exposed`.
+    """
+
+    lag: float
+    in_rack: int
+    flushed: bool
+
+    def power_losses(self, brokers: int) -> Counts:
+        return Counts(kills=brokers) if self.flushed else Counts(power_losses=brokers)
+
+
+#: The perturbations of one event, from routine to rare. An event that is not here has no answer.
+_PERTURBATIONS: Mapping[str, Callable[[_Surroundings], Counts]] = {
+    CLEAN_RESTART: lambda around: Counts(clean_stops=1),
+    LEADER_MOVE: lambda around: Counts(leader_moves=1),
+    LAG: lambda around: Counts(shrinks=around.lag),
+    LOST_SESSION: lambda around: Counts(fencings=1),
+    CRASH: lambda around: Counts(kills=1),
+    POWER_LOSS: lambda around: around.power_losses(1),
+    DISK_REPLACED: lambda around: Counts(power_losses=1),
+    RACK: lambda around: around.power_losses(around.in_rack),
+    CONTROLLERS: lambda around: Counts(),  # no broker ends; `_excluded` asks for them
+}
+EVENTS = tuple(_PERTURBATIONS)
 #: The largest number of replicas that is searched.
 _SEARCHED = 3
 #: How many failures a set has at most, but for the loss of all brokers' logs.
@@ -93,10 +115,6 @@ class FailureSets:
             all(larger.count(one) >= failures.count(one) for one in failures)
             for larger in self.survived
         )
-
-
-def _ends(failures: Failures, in_rack: int) -> int:
-    return sum(one in _ENDS for one in failures) + failures.count(RACK) * in_rack
 
 
 @cache
@@ -180,16 +198,11 @@ def perturbations(exposed: Exposed, failures: Iterable[str]) -> Counts:
 
 @cache
 def _perturbations(failures: Failures, *, lag: float, in_rack: int, flushed: bool) -> Counts:
-    power = failures.count(POWER_LOSS) + failures.count(RACK) * in_rack
-    kept = power if flushed else 0
-    return Counts(
-        kills=failures.count(CRASH) + kept,
-        power_losses=power - kept + failures.count(DISK_REPLACED),
-        clean_stops=failures.count(CLEAN_RESTART),
-        shrinks=lag * failures.count(LAG) if LAG in failures else 0,
-        fencings=failures.count(LOST_SESSION),
-        leader_moves=failures.count(LEADER_MOVE),
-    )
+    around = _Surroundings(lag=lag, in_rack=in_rack, flushed=flushed)
+    total = Counts()
+    for event in failures:
+        total = total.plus(_PERTURBATIONS[event](around))
+    return total
 
 
 def in_a_rack(exposed: Exposed) -> int:
@@ -227,7 +240,7 @@ def _excluded(exposed: Exposed, failures: Failures, counts: Counts, *, searched:
         return False
     # The argument covers any number of other perturbations.
     argued = not counts.power_losses and _keeps_without_power_loss(exposed)
-    if CONTROLLERS in failures or _ends_majority(exposed, failures):
+    if CONTROLLERS in failures or _ends_majority(exposed, counts):
         # Restarted controllers have no sessions: a broker may lead again without being fenced.
         return argued
     if DISK_REPLACED in failures and len(failures) > 1 and _forgets(question):
@@ -241,10 +254,10 @@ def _keeps_without_power_loss(exposed: Exposed) -> bool:
     return bool(keeps_everything(exposed.question, Counts()))
 
 
-def _ends_majority(exposed: Exposed, failures: Failures) -> bool:
-    """Whether the failures may end a majority of controllers that are brokers, too."""
-    minority = (exposed.combined - 1) // 2
-    return exposed.combined > 0 and _ends(failures, in_a_rack(exposed)) > minority
+def _ends_majority(exposed: Exposed, counts: Counts) -> bool:
+    """Whether a majority of the controllers, which are brokers, too, may end."""
+    ends = counts.kills + counts.power_losses + counts.clean_stops
+    return exposed.combined > 0 and ends > (exposed.combined - 1) // 2
 
 
 def _forgets(question: Question) -> bool:

@@ -14,6 +14,7 @@ from ackproof_model.worst_case.failure_sets import (
     CONTROLLERS,
     CRASH,
     DISK_REPLACED,
+    EVENTS,
     LAG,
     LEADER_MOVE,
     LOST_SESSION,
@@ -190,3 +191,15 @@ def test_more_than_three_replicas_lose_what_three_of_them_lose(replicas: int) ->
     assert loss.found is not None
     told = story(exposed(replicas=replicas).question, loss.found)
     assert told.sentences[1].startswith(f"The {replicas - 3} other followers fall behind")
+
+
+@pytest.mark.parametrize("event", EVENTS)
+def test_each_event_changes_the_cluster_or_has_a_question_of_its_own(event: str) -> None:
+    assert (perturbations(exposed(), (event,)) == Counts()) is (event == CONTROLLERS)
+
+
+def test_an_event_without_perturbations_has_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    sets = (("flood",), ("crash", "flood"))
+    monkeypatch.setattr("ackproof_model.worst_case.failure_sets._sets", lambda *_, **__: sets)
+    with pytest.raises(KeyError, match="flood"):
+        failure_sets(exposed(racks=2))
