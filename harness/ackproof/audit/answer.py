@@ -280,10 +280,3 @@ class Audit:
     def fails(self) -> bool:
         """Whether a risk fails."""
         return any(risk.failing for answer in self.answers for risk in answer.risks)
-
-
-def key(answer: Answer, risk: Risk) -> object:
-    """Return what no two risks of an audit have in common, whatever marks they get."""
-    clients = (answer.cluster, answer.topic, answer.producer, answer.consumer)
-    when = tuple(sorted(risk.when.items()))
-    return (*clients, risk.effect, risk.failures, risk.likelihood, risk.case, when, risk.text)

@@ -12,7 +12,7 @@ from ackproof.audit import merging
 from ackproof.audit.answer import Alternative, Answer, Audit, Decision, Effect, Risk, When
 from ackproof.audit.changes import best, decided_by
 from ackproof.audit.detail import Detail
-from ackproof.audit.failure import Failures
+from ackproof.audit.failure import Failures, covers
 from ackproof.audit.finishing import Draft
 from ackproof.audit.losses import Lost, largest_without, lost
 from ackproof.audit.merging import Assumed
@@ -32,7 +32,6 @@ from ackproof.audit.setups import (
     writers,
 )
 from ackproof.audit.table import table
-from ackproof.audit.words import covers
 from ackproof.kafka_versions import other_rules
 from ackproof.own_config.configuration import (
     KAFKA,

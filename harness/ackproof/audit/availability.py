@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from ackproof.audit.answer import Effect
-from ackproof.audit.failure import Failure, Failures
+from ackproof.audit.failure import Failure, Failures, covers
 from ackproof.audit.losses import question_of
 from ackproof.audit.setups import Setup, eras_of
-from ackproof.audit.words import covers
 from ackproof.own_config.configuration import Given
 from ackproof_model.configuration import Configuration
 from ackproof_model.prediction.narrative import name

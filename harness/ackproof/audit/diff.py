@@ -10,8 +10,8 @@ from dataclasses import replace
 from pathlib import Path, PurePath
 
 from ackproof.audit.answer import Audit, Difference, Finding, Risk
+from ackproof.audit.failure import covers
 from ackproof.audit.finding import findings
-from ackproof.audit.words import covers
 from ackproof.errors import ScenarioError
 
 

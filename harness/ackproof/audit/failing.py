@@ -6,7 +6,8 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from ackproof.audit.answer import Answer, Audit, Effect, Risk, key
+from ackproof.audit.answer import Answer, Audit, Effect, Risk
+from ackproof.audit.identity import in_audit
 from ackproof.errors import ScenarioError
 
 _LIKELIHOODS = ("possible", "certain")
@@ -66,11 +67,15 @@ def with_failing(audit: Audit, of: Sequence[Threshold]) -> Audit:
     """
     new = None
     if audit.difference:
-        new = {key(found.answer, risk) for found in audit.difference.new for risk in found.variants}
+        new = {
+            in_audit(found.answer, risk)
+            for found in audit.difference.new
+            for risk in found.variants
+        }
 
     def marked(answer: Answer, risk: Risk) -> Risk:
         fails = any(threshold.reached_by(risk) for threshold in of)
-        if fails and (new is None or key(answer, risk) in new):
+        if fails and (new is None or in_audit(answer, risk) in new):
             return replace(risk, failing=True)
         return risk
 

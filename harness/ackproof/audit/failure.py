@@ -1,10 +1,12 @@
-"""The failures that audits know: what each is, its words, and what it does to a broker."""
+"""The failures that audits know: what each is, what it does to a broker, and how sets compare."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 
 
 class Failure(StrEnum):
@@ -143,3 +145,50 @@ EVENTS: Mapping[Failure, Event] = {
 }
 #: Failures after which a log may lack records.
 LOG_LOST = frozenset(failure for failure, event in EVENTS.items() if event.loses_log)
+#: Failures that are alike: what a broker does in each. Those that leave its log come first.
+WAYS = sorted(
+    (failure for failure, event in EVENTS.items() if event.a_broker),
+    key=lambda failure: EVENTS[failure].loses_log,
+)
+
+
+@cache
+def kinds(failures: Failures) -> tuple[str, ...]:
+    """Return what failures that are alike have in common: how many brokers end, and lose a log."""
+    if len(failures) == 1 and failures[0] in WAYS:
+        return ("one broker",)
+    return tuple(sorted(map(_kind, failures)))
+
+
+def _kind(failure: Failure) -> str:
+    if not EVENTS[failure].a_broker:
+        return failure.value
+    return "log lost" if EVENTS[failure].loses_log else "ended"
+
+
+@cache
+def covers(smaller: Failures, larger: Failures) -> bool:
+    """Whether all events of `smaller` are among those of `larger`."""
+    left = list(larger)
+    for one in smaller:
+        if one not in left:
+            return False
+        left.remove(one)
+    return True
+
+
+@cache
+def within(failures: Failures) -> frozenset[Failures]:
+    """Return all sets within a sorted set of failures, itself included."""
+    smaller = {failures[:at] + failures[at + 1 :] for at in range(len(failures))}
+    return frozenset([failures]).union(*map(within, smaller))
+
+
+def milder(one: Failures, other: Failures) -> bool:
+    """Whether brokers end in milder ways in one set than in another, with the same other events."""
+    ends = [
+        sorted(filter(None, (EVENTS[event].severity for event in each))) for each in (one, other)
+    ]
+    rest = [Counter(event for event in each if not EVENTS[event].severity) for each in (one, other)]
+    alike = rest[0] == rest[1] and len(ends[0]) == len(ends[1])
+    return alike and all(left <= right for left, right in zip(*ends, strict=True))

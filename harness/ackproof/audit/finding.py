@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ackproof.audit import merging
 from ackproof.audit.answer import Answer, Audit, Effect, Finding, Risk
+from ackproof.audit.identity import variants
 from ackproof.audit.words import EFFECTS, condition, phrase_of
 from ackproof.own_config.configuration import FileLine
 
@@ -48,10 +48,10 @@ def text(finding: Finding) -> str:
 def of_answer(answer: Answer, audit: Audit) -> list[Finding]:
     fallback = audit.read[0].file if audit.read else ""
     found = []
-    for variants in merging.alike(answer.risks):
-        file, line = _place(answer, variants[0], fallback)
+    for alike in variants(answer.risks):
+        file, line = _place(answer, alike[0], fallback)
         found.append(
-            Finding(answer=answer, risk=variants[0], variants=tuple(variants), file=file, line=line)
+            Finding(answer=answer, risk=alike[0], variants=tuple(alike), file=file, line=line)
         )
     return found
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from ackproof.audit.answer import Answer, Effect, Risk, Versions
 from ackproof.audit.detail import Detail
+from ackproof.audit.identity import identity
 from ackproof.audit.losses import traced
 from ackproof.audit.setups import Setup
 from ackproof_model.kafka_settings import ACKS, REPLICATION_FACTOR
@@ -122,16 +123,7 @@ def _key(answer: Answer) -> object:
         answer.consumer,
         tuple(sorted((key, given.value) for key, given in answer.settings.items())),
         answer.unstated,
-        tuple(
-            (
-                risk.effect,
-                risk.likelihood,
-                risk.failures,
-                tuple(risk.when.items()),
-                bool(risk.accepted),
-            )
-            for risk in answer.risks
-        ),
+        tuple((identity(risk), bool(risk.accepted), risk.failing) for risk in answer.risks),
         answer.survives,
         answer.undecided,
     )

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from ackproof.audit.answer import Effect, Risk
-from ackproof.audit.failure import LOG_LOST, Failure, Failures
+from ackproof.audit.failure import LOG_LOST, Failure, Failures, covers
 from ackproof.audit.risk import Kind, Subject, Text
 from ackproof.audit.setups import Setup
-from ackproof.audit.words import covers, phrase
+from ackproof.audit.words import phrase
 from ackproof.kafka_versions import LAST_WITH_ZOOKEEPER
 from ackproof_model.configuration import Acks, Configuration, Profile, Truncation
 from ackproof_model.kafka_settings import (

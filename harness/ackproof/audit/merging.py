@@ -10,8 +10,8 @@ from itertools import chain, repeat
 from operator import or_
 
 from ackproof.audit.answer import Risk, Versions, When
-from ackproof.audit.failure import Failures
-from ackproof.audit.words import kinds, within
+from ackproof.audit.failure import Failures, within
+from ackproof.audit.identity import identity
 
 _Value = str | Versions
 
@@ -74,7 +74,7 @@ def risks(assumed: Assumed) -> Iterator[tuple[Risk, int]]:
     space = Space(assumed.whens)
     grouped: dict[object, list[tuple[Risk, int]]] = defaultdict(list)
     for risk, points in assumed.having():
-        grouped[_identity(risk, space)].append((risk, points))
+        grouped[identity(risk, without=space.keys)].append((risk, points))
     for group in grouped.values():
         every = _joined_points(points for _, points in group)
         extra = space.without(_at(group, every).when)
@@ -90,22 +90,6 @@ def _at(group: Iterable[tuple[Risk, int]], points: int) -> Risk:
 
 def _joined_points(points: Iterable[int]) -> int:
     return reduce(or_, points, 0)
-
-
-def alike(some: Iterable[Risk]) -> list[list[Risk]]:
-    """Return risks in groups of variants: brokers end in other ways, and all else is the same."""
-    groups: dict[object, list[Risk]] = {}
-    for risk in some:
-        groups.setdefault(without_ways(risk), []).append(risk)
-    return list(groups.values())
-
-
-def without_ways(risk: Risk) -> object:
-    """Return what a risk has in common with its variants."""
-    changes = tuple((one.setting, one.change) for one in risk.decided_by)
-    when = tuple(risk.when.items())
-    same = (risk.effect, risk.likelihood, risk.case, risk.accepted, when, changes)
-    return (*same, kinds(risk.failures))
 
 
 def survives(assumed: Assumed) -> tuple[Failures, ...]:
@@ -129,11 +113,6 @@ def _within_any(sets: tuple[Failures, ...]) -> frozenset[Failures]:
 
 def undecided(assumed: Assumed) -> tuple[Failures, ...]:
     return tuple(dict.fromkeys(chain.from_iterable(assumed.undecided)))
-
-
-def _identity(risk: Risk, space: Space) -> object:
-    extra = tuple(sorted(space.without(risk.when).items()))
-    return (risk.effect, tuple(sorted(risk.failures)), risk.likelihood, risk.case, extra)
 
 
 class Space:

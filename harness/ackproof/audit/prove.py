@@ -12,8 +12,9 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from ackproof.audit.answer import Answer, Audit, Effect, Proof, Risk, key
+from ackproof.audit.answer import Answer, Audit, Effect, Proof, Risk
 from ackproof.audit.failure import EVENTS, Failure, Failures
+from ackproof.audit.identity import in_audit
 from ackproof.audit.losses import lost
 from ackproof.audit.setups import Setup, setups
 from ackproof.errors import DiskError, ScenarioError
@@ -206,7 +207,7 @@ def prove(
     proofs: dict[object, Proof] = {}
     suite = run_suite(configurations, out=runs, client=connect(), reporter=reporter)
     for (answer, risk), (directory, verdict) in zip(risks, suite, strict=True):
-        proofs[key(answer, risk)] = Proof(
+        proofs[in_audit(answer, risk)] = Proof(
             acked=verdict.observed.get("acked", 0),
             lost=verdict.observed.get("lost", 0),
             run=str(directory),
@@ -214,7 +215,9 @@ def prove(
     answers = tuple(
         replace(
             answer,
-            risks=tuple(replace(risk, here=proofs.get(key(answer, risk))) for risk in answer.risks),
+            risks=tuple(
+                replace(risk, here=proofs.get(in_audit(answer, risk))) for risk in answer.risks
+            ),
         )
         for answer in audit.answers
     )

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from ackproof.audit.answer import Decision, Effect, Risk, Runs, When
-from ackproof.audit.failure import Failure, Failures
+from ackproof.audit.failure import Failure, Failures, covers
 from ackproof.audit.setups import Setup
-from ackproof.audit.words import covers
 from ackproof.kafka_versions import numbers
 from ackproof.own_config.configuration import Client, Count, Given
 

@@ -8,9 +8,8 @@ from functools import cached_property
 
 from ackproof.audit import merging
 from ackproof.audit.answer import Answer, Cell, Column, Effect, Risk, Row, Table, Versions, Word
-from ackproof.audit.failure import Failure, Failures
+from ackproof.audit.failure import Failure, Failures, covers, kinds, milder
 from ackproof.audit.merging import Assumed
-from ackproof.audit.words import covers, kinds, milder
 from ackproof_model.kafka_settings import ACKS, REPLICATION_FACTOR
 
 _SAFE, _UNDECIDED, _NO = Cell(word=Word.SAFE), Cell(word=Word.NOT_DECIDED), Cell(word=Word.NO)

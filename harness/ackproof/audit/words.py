@@ -8,7 +8,7 @@ from functools import cache
 from itertools import combinations_with_replacement, product
 
 from ackproof.audit.answer import Effect, When
-from ackproof.audit.failure import EVENTS, Failure, Failures
+from ackproof.audit.failure import EVENTS, WAYS, Failure, Failures
 
 #: What becomes of acked records, or of those who read and write.
 EFFECTS: Mapping[Effect, str] = {
@@ -49,47 +49,26 @@ def _joined(parts: list[str], by: str = "and") -> str:
     return f"{', '.join(head)} {by} {last}" if head else last
 
 
-#: Failures that are alike: what a broker does in each. Those that leave its log come first.
-_WAYS = sorted(
-    (failure for failure, event in EVENTS.items() if event.a_broker),
-    key=lambda failure: EVENTS[failure].loses_log,
-)
-
-
-@cache
-def kinds(failures: Failures) -> tuple[str, ...]:
-    """Return what failures that are alike have in common: how many brokers end, and lose a log."""
-    if len(failures) == 1 and failures[0] in _WAYS:
-        return ("one broker",)
-    return tuple(sorted(map(_kind, failures)))
-
-
-def _kind(failure: Failure) -> str:
-    if not EVENTS[failure].a_broker:
-        return failure.value
-    return "log lost" if EVENTS[failure].loses_log else "ended"
-
-
 def phrase_of(alike: Sequence[Failures], replicas: int | None = None) -> str:
     """Return in words the sets of failures of which any one suffices; all have the same kinds."""
     first = alike[0]
     if len(alike) == 1:
         return phrase(first, replicas)
     if len(first) == 1:
-        used = [failure for failure in _WAYS if (failure,) in alike]
+        used = [failure for failure in WAYS if (failure,) in alike]
         return f"a broker {_joined([EVENTS[failure].a_broker for failure in used], by='or')}"
     parts: list[str] = []
     ways: list[list[Failures]] = []
     for log_lost in (False, True):
-        number = sum(EVENTS[one].loses_log is log_lost for one in first if one in _WAYS)
-        members = [one for one in _WAYS if EVENTS[one].loses_log is log_lost]
+        number = sum(EVENTS[one].loses_log is log_lost for one in first if one in WAYS)
+        members = [one for one in WAYS if EVENTS[one].loses_log is log_lost]
         used = [one for one in members if any(one in failures for failures in alike)]
         if number:
             ways.append(list(combinations_with_replacement(used, number)))
             who = f"{number} brokers" if number > 1 else "another one" if parts else "a broker"
             does = [EVENTS[one].brokers if number > 1 else EVENTS[one].a_broker for one in used]
             parts.append(f"{who} {_joined(does, by='or')}")
-    others = tuple(failure for failure in first if failure not in _WAYS)
+    others = tuple(failure for failure in first if failure not in WAYS)
     every = {
         tuple(sorted((*others, *(one for way in each for one in way)))) for each in product(*ways)
     }
@@ -125,31 +104,3 @@ def condition(when: When) -> str:
         for key, value in when.items()
     )
     return f"with {pairs}" if pairs else ""
-
-
-@cache
-def covers(smaller: Failures, larger: Failures) -> bool:
-    """Whether all events of `smaller` are among those of `larger`."""
-    left = list(larger)
-    for one in smaller:
-        if one not in left:
-            return False
-        left.remove(one)
-    return True
-
-
-@cache
-def within(failures: Failures) -> frozenset[Failures]:
-    """Return all sets within a sorted set of failures, itself included."""
-    smaller = {failures[:at] + failures[at + 1 :] for at in range(len(failures))}
-    return frozenset([failures]).union(*map(within, smaller))
-
-
-def milder(one: Failures, other: Failures) -> bool:
-    """Whether brokers end in milder ways in one set than in another, with the same other events."""
-    ends = [
-        sorted(filter(None, (EVENTS[event].severity for event in each))) for each in (one, other)
-    ]
-    rest = [Counter(event for event in each if not EVENTS[event].severity) for each in (one, other)]
-    alike = rest[0] == rest[1] and len(ends[0]) == len(ends[1])
-    return alike and all(left <= right for left, right in zip(*ends, strict=True))

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ackproof.audit.answer import Answer, Cell, Column, Effect, Risk, Row, Word
-from ackproof.audit.failure import Failures
+from ackproof.audit.failure import Failures, kinds
 from ackproof.audit.table import same
-from ackproof.audit.words import condition, kinds, phrase_of, short
+from ackproof.audit.words import condition, phrase_of, short
 
 _STOPS = {Effect.WRITES_STOP: "writes stop after", Effect.READS_STOP: "reads stop after"}
 _Tone = Literal["good", "bad", "unclear", "plain"]

@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from dataclasses import asdict, fields
 from typing import Any
 
-from ackproof.audit import merging
 from ackproof.audit.answer import (
     SCHEMA,
     Alternative,
@@ -23,6 +22,7 @@ from ackproof.audit.answer import (
     Risk,
     Runs,
 )
+from ackproof.audit.identity import apart_from_ways
 from ackproof.own_config.configuration import Given
 
 
@@ -48,7 +48,7 @@ def _risks(risks: Iterable[Risk]) -> list[dict[str, Any]]:
     first: dict[object, Risk] = {}
     listed = []
     for risk in risks:
-        variant_of = first.setdefault(merging.without_ways(risk), risk)
+        variant_of = first.setdefault(apart_from_ways(risk), risk)
         listed.append(_risk(risk, None if variant_of is risk else variant_of))
     return listed
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from importlib.metadata import version
 from pathlib import PurePath
@@ -10,6 +9,7 @@ from typing import Any
 
 from ackproof.audit.answer import Audit, Finding
 from ackproof.audit.finding import findings, text
+from ackproof.audit.identity import fingerprint
 from ackproof.audit.words import EFFECTS
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -68,16 +68,13 @@ def _rule(finding: Finding) -> dict[str, Any]:
 
 def _result(finding: Finding, rule: int) -> dict[str, Any]:
     risk, answer = finding.risk, finding.answer
-    identity = (finding.rule, answer.topic, answer.producer, answer.consumer, *risk.failures)
     result: dict[str, Any] = {
         "ruleId": finding.rule,
         "ruleIndex": rule,
         "level": "error" if finding.failing else "note",
         "message": {"text": text(finding)},
         "locations": [_location(finding.file, finding.line)],
-        "partialFingerprints": {
-            "risk/v1": hashlib.sha256("\0".join(identity).encode()).hexdigest()
-        },
+        "partialFingerprints": {"risk/v1": fingerprint(answer, risk)},
         "properties": {"likelihood": risk.likelihood, "failures": list(risk.failures)},
     }
     if risk.accepted:

@@ -10,11 +10,11 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from ackproof.audit.answer import Answer, Audit, Decision, Effect, Risk
-from ackproof.audit.failure import Failures
+from ackproof.audit.failure import Failures, milder
 from ackproof.audit.finishing import grouped, losses
 from ackproof.audit.outputs.cells import ShownTable, shown
 from ackproof.audit.table import STOPS
-from ackproof.audit.words import EFFECTS, condition, milder, phrase
+from ackproof.audit.words import EFFECTS, condition, phrase
 from ackproof.own_config.configuration import JAVA_CLIENT, KAFKA, LIBRDKAFKA, Default, Origin
 from ackproof.safer_settings import spelled
 from ackproof_model.kafka_settings import (

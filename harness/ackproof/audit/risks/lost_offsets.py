@@ -14,11 +14,11 @@ from ackproof.audit.effective import (
     of_internal,
     offsets_replicas,
 )
-from ackproof.audit.failure import Failure
+from ackproof.audit.failure import Failure, covers
 from ackproof.audit.losses import losing
 from ackproof.audit.risk import Kind, Subject, Text, decision
 from ackproof.audit.setups import MINIMUM, UNCLEAN, Setup
-from ackproof.audit.words import covers, phrase
+from ackproof.audit.words import phrase
 from ackproof.own_config.configuration import Given
 from ackproof_model.configuration import Configuration
 from ackproof_model.kafka_settings import AUTO_OFFSET_RESET

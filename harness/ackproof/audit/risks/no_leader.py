@@ -15,11 +15,10 @@ from ackproof.audit.availability import (
     with_rules_in_force,
 )
 from ackproof.audit.effective import replication_factor
-from ackproof.audit.failure import Failure, Failures
+from ackproof.audit.failure import Failure, Failures, covers
 from ackproof.audit.remedies import lower_minimum
 from ackproof.audit.risk import Kind, Subject, Text, antichain, decision
 from ackproof.audit.setups import MINIMUM, REPLICAS, Setup
-from ackproof.audit.words import covers
 from ackproof.safer_settings import spelled
 from ackproof_model.configuration import Configuration
 from ackproof_model.kafka_settings import PROCESS_ROLES

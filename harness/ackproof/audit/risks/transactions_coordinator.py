@@ -13,10 +13,9 @@ from ackproof.audit.availability import (
     with_rules_in_force,
 )
 from ackproof.audit.effective import of_broker
-from ackproof.audit.failure import Failure
+from ackproof.audit.failure import Failure, covers
 from ackproof.audit.risk import Kind, Subject, Text, decision
 from ackproof.audit.setups import Setup
-from ackproof.audit.words import covers
 from ackproof.own_config.configuration import Default
 from ackproof_model.kafka_settings import (
     TRANSACTION_STATE_LOG_MIN_ISR,

@@ -14,12 +14,11 @@ from catalogue_pages import arms_of
 from ackproof.audit import availability
 from ackproof.audit.answer import Effect, Risk
 from ackproof.audit.auditing import drafted
-from ackproof.audit.failure import Failure
+from ackproof.audit.failure import Failure, covers
 from ackproof.audit.losses import case_of, largest_without
 from ackproof.audit.risk import Subject
 from ackproof.audit.risks import Registered, registered, version_defects
 from ackproof.audit.setups import Setup, setups
-from ackproof.audit.words import covers
 from ackproof.own_config.configuration import (
     Client,
     Count,

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from ackproof.audit.answer import Answer, Audit, Effect, Versions
-from ackproof.audit.failure import Failure
+from ackproof.audit.failure import Failure, milder
 from ackproof.audit.outputs.cells import ShownRow
 from ackproof.audit.outputs.summary import Summary, summaries
 from ackproof.audit.outputs.terminal import print_audit
-from ackproof.audit.words import milder, phrase, phrase_of
+from ackproof.audit.words import phrase, phrase_of
 from ackproof.console import Console
 from ackproof.own_config.configuration import Given
 from support.audits import CRASH, LAG, POWER, assumed, audit, orders, risk

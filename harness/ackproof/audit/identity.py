@@ -1,0 +1,63 @@
+"""Which risk is which: the facts of it, whatever sentence is said about it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+
+from ackproof.audit.answer import Answer, Condition, Effect, Risk
+from ackproof.audit.failure import Failures, kinds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """The facts that no two risks of an answer have in common. failures, when: sorted."""
+
+    effect: Effect
+    likelihood: str
+    case: str
+    failures: Failures
+    when: Condition
+
+
+def identity(risk: Risk, *, without: Collection[str] = ()) -> Identity:
+    """Return the identity of a risk. without: settings whose assumed values are left out."""
+    return Identity(
+        effect=risk.effect,
+        likelihood=risk.likelihood,
+        case=risk.case,
+        failures=tuple(sorted(risk.failures)),
+        when=tuple(sorted(pair for pair in risk.when.items() if pair[0] not in without)),
+    )
+
+
+#: The cluster, topic, producer and consumer of an answer, and the identity of a risk in it.
+InAudit = tuple[str, str, str, str, Identity]
+
+
+def in_audit(answer: Answer, risk: Risk) -> InAudit:
+    """Return what no two risks of an audit have in common, whatever marks they get."""
+    return (answer.cluster, answer.topic, answer.producer, answer.consumer, identity(risk))
+
+
+def fingerprint(answer: Answer, risk: Risk) -> str:
+    """Return `in_audit` as a digest that is the same in every audit."""
+    *where, own = in_audit(answer, risk)
+    when = (f"{setting}={value}" for setting, value in own.when)
+    facts = (*where, own.effect, own.likelihood, own.case, *own.failures, *when)
+    return hashlib.sha256("\0".join(facts).encode()).hexdigest()
+
+
+def variants(risks: Iterable[Risk]) -> list[list[Risk]]:
+    """Return risks in groups of variants: brokers end in other ways, and all else is the same."""
+    groups: dict[object, list[Risk]] = {}
+    for risk in risks:
+        groups.setdefault(apart_from_ways(risk), []).append(risk)
+    return list(groups.values())
+
+
+def apart_from_ways(risk: Risk) -> object:
+    """Return what a risk has in common with its variants: the marks and the changes, too."""
+    changes = tuple((change.setting, change.change) for change in risk.decided_by)
+    return replace(identity(risk), failures=()), kinds(risk.failures), risk.accepted, changes
