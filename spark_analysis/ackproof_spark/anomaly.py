@@ -1,12 +1,33 @@
-"""The anomalies of a run, and which of them need replicas, transactions or consumers."""
+"""The anomalies of a run, and which tables of the run show them."""
 
 from __future__ import annotations
 
-from enum import StrEnum
+from enum import Enum, StrEnum, auto
+from typing import Self
+
+
+class ShownBy(Enum):
+    """What a run must have for an anomaly to be counted, beside the ledger and the final log."""
+
+    LOG = auto()
+    #: The segments of the replicas.
+    REPLICAS = auto()
+    TRANSACTIONS = auto()
+    CONSUMERS = auto()
+    #: Consumers or the probe.
+    READS = auto()
 
 
 class Anomaly(StrEnum):
     """A deviation between what was acknowledged and what can be read."""
+
+    shown_by: ShownBy
+
+    def __new__(cls, name: str, shown_by: ShownBy = ShownBy.LOG) -> Self:
+        member = str.__new__(cls, name)
+        member._value_ = name
+        member.shown_by = shown_by
+        return member
 
     LOST = "lost"
     DUPLICATED = "duplicated"
@@ -14,52 +35,32 @@ class Anomaly(StrEnum):
     INCONSISTENT = "inconsistent"
     PHANTOM = "phantom"
     CORRUPT = "corrupt"
-    DIVERGED = "diverged"
-    GAP = "gap"
+    DIVERGED = "diverged", ShownBy.REPLICAS
+    GAP = "gap", ShownBy.REPLICAS
     UNSEEN = "unseen"
-    ABORTED_READ = "aborted-read"
-    ZOMBIE_COMMIT = "zombie-commit"
-    HANGING_TRANSACTION = "hanging-transaction"
-    UNPROCESSED = "unprocessed"
-    REPROCESSED = "reprocessed"
-    POLL_SKIP = "poll-skip"
-    NONMONOTONIC_POLL = "nonmonotonic-poll"
-    READ_THEN_GONE = "read-then-gone"
-    MISPLACED_READ = "misplaced-read"
+    ABORTED_READ = "aborted-read", ShownBy.TRANSACTIONS
+    ZOMBIE_COMMIT = "zombie-commit", ShownBy.TRANSACTIONS
+    HANGING_TRANSACTION = "hanging-transaction", ShownBy.TRANSACTIONS
+    UNPROCESSED = "unprocessed", ShownBy.CONSUMERS
+    REPROCESSED = "reprocessed", ShownBy.CONSUMERS
+    POLL_SKIP = "poll-skip", ShownBy.CONSUMERS
+    NONMONOTONIC_POLL = "nonmonotonic-poll", ShownBy.CONSUMERS
+    READ_THEN_GONE = "read-then-gone", ShownBy.READS
+    MISPLACED_READ = "misplaced-read", ShownBy.READS
 
 
-#: Anomalies with a prediction. `unseen` has none: Kafka does not cause it.
-PREDICTED = (
-    Anomaly.LOST,
-    Anomaly.DUPLICATED,
-    Anomaly.REORDERED,
-    Anomaly.INCONSISTENT,
-    Anomaly.PHANTOM,
-    Anomaly.CORRUPT,
-    Anomaly.DIVERGED,
-    Anomaly.GAP,
-)
+def _shown_by(tables: ShownBy) -> tuple[Anomaly, ...]:
+    return tuple(anomaly for anomaly in Anomaly if anomaly.shown_by is tables)
 
-#: Anomalies that only the replicas' segments show; not counted without segments.
-OF_REPLICAS = (Anomaly.DIVERGED, Anomaly.GAP)
 
-#: Anomalies of transactions; not counted in runs without transactions.
-OF_TRANSACTIONS = (
-    Anomaly.ABORTED_READ,
-    Anomaly.ZOMBIE_COMMIT,
-    Anomaly.HANGING_TRANSACTION,
-)
-
-#: Anomalies that only consumers show; not counted in runs without consumers.
-OF_CONSUMERS = (
-    Anomaly.UNPROCESSED,
-    Anomaly.REPROCESSED,
-    Anomaly.POLL_SKIP,
-    Anomaly.NONMONOTONIC_POLL,
-)
-
-#: Anomalies that only consumers or the probe show.
-OF_READS = (Anomaly.READ_THEN_GONE, Anomaly.MISPLACED_READ)
+OF_LOG = _shown_by(ShownBy.LOG)
+OF_REPLICAS = _shown_by(ShownBy.REPLICAS)
+OF_TRANSACTIONS = _shown_by(ShownBy.TRANSACTIONS)
+OF_CONSUMERS = _shown_by(ShownBy.CONSUMERS)
+OF_READS = _shown_by(ShownBy.READS)
 
 #: Anomalies that need more tables than the ledger and the final log.
 OF_CLIENTS = (*OF_TRANSACTIONS, *OF_CONSUMERS, *OF_READS)
+
+#: Anomalies with a prediction. `unseen` has none: Kafka does not cause it.
+PREDICTED = tuple(one for one in (*OF_LOG, *OF_REPLICAS) if one is not Anomaly.UNSEEN)

@@ -23,6 +23,7 @@ REGISTERED = {
     "ackproof.audit.outputs": {"render"},
     "ackproof.audit.risks": {"KIND", "risks"},
     "ackproof.own_config.formats": {"FORMAT"},
+    "ackproof_spark.checks": {"CHECKS"},
 }
 
 ALLOWED = {

@@ -33,6 +33,7 @@ from __future__ import annotations
 
 from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks.anomaly_rows import as_anomalies, content_at, records_at, text
+from ackproof_spark.checks.check import Check
 from ackproof_spark.checks.unexpected import identified
 from ackproof_spark.reading.run_tables import NAME, PLACE, RunTables, cached_for_run
 from ackproof_spark.spark.functions import DataFrame, F
@@ -182,3 +183,9 @@ def unseen(tables: RunTables) -> DataFrame:
         offset="acked_offset",
         found=found,
     )
+
+
+CHECKS = (
+    Check(anomaly=Anomaly.LOST, find=lost, suspects="absent", absent="decidable"),
+    Check(anomaly=Anomaly.UNSEEN, find=unseen, suspects="absent", absent="not decidable"),
+)

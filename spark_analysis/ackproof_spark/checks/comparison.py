@@ -9,14 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from ackproof_spark.anomaly import Anomaly
-from ackproof_spark.checks import (
-    absent,
-    offsets,
-    poll_order,
-    reads,
-    transactions,
-    unexpected,
-)
+from ackproof_spark.checks import absent, registered
+from ackproof_spark.checks.check import Check
 from ackproof_spark.matching.offset_pass import unmatched
 from ackproof_spark.matching.row_groups import Sizing, TakeGeneralPath
 from ackproof_spark.reading import application_records
@@ -32,26 +26,7 @@ from ackproof_spark.spark.functions import (
 )
 from ackproof_spark.spark.small_data import answers, local, small_plans
 from ackproof_spark.spark.storage import address, is_here, store, store_here
-from ackproof_spark.tables import ANOMALIES, LOCATION, Outcome, RecordState
-
-CHECKS = {
-    Anomaly.LOST: absent.lost,
-    Anomaly.DUPLICATED: offsets.duplicated,
-    Anomaly.REORDERED: offsets.reordered,
-    Anomaly.INCONSISTENT: offsets.inconsistent,
-    Anomaly.PHANTOM: unexpected.phantom,
-    Anomaly.CORRUPT: unexpected.corrupt,
-    Anomaly.UNSEEN: absent.unseen,
-    Anomaly.ABORTED_READ: transactions.aborted_reads,
-}
-
-#: Checks of clients, by tables: a run needs at least one of them.
-CLIENT_CHECKS = {
-    ("transactions",): (transactions.aborted_reads_of_consumers, transactions.zombie_commits),
-    ("hanging_transactions",): (transactions.hanging_transactions,),
-    ("reads",): (reads.unprocessed, reads.reprocessed, poll_order.find),
-    ("reads", "probe"): (reads.changed,),
-}
+from ackproof_spark.tables import ANOMALIES, LOCATION, Outcome
 
 #: How many rows of each anomaly are shown; the table has all.
 SHOWN_PER_ANOMALY = 8
@@ -77,48 +52,26 @@ class Comparison:
     removed: int | None = None
 
 
-def _worth_running(tables: RunTables) -> list[Anomaly]:
-    """Return the anomalies whose checks have input rows.
+def _with_input(tables: RunTables, checks: Sequence[Check]) -> list[Check]:
+    """Return the checks that have input rows.
 
     Counting evaluates the checks' input, so that Spark knows its size when it plans the checks.
     """
 
-    def counts(conditions: Mapping[str, Column | str]) -> list[Column]:
-        return [F.count_if(condition).alias(name) for name, condition in conditions.items()]
+    def counts(conditions: Mapping[Anomaly, str]) -> list[Column]:
+        return [F.count_if(F.expr(condition)).alias(name) for name, condition in conditions.items()]
 
-    state = F.col("state")
-    suspects = {
-        "absent": "absent",
-        "astray": F.col("displaced") | (F.col("absent") & F.col("acked_offset").isNotNull()),
-        "repeated": F.col("copies") > 1,
-        "phantom": "phantom",
-        "withdrawn": "withdrawn",
-        "behind": F.col("ahead").isNotNull(),
-    }
-    damaged = {
-        "corrupt": state == RecordState.CORRUPT,
-        "foreign": state == RecordState.FOREIGN,
-    }
     counted = answers(
-        suspects=tables.suspects.agg(*counts(suspects)),
-        damaged=tables.damaged.agg(*counts(damaged)),
+        suspects=tables.suspects.agg(*counts({check.anomaly: check.suspects for check in checks})),
+        damaged=tables.damaged.agg(*counts({check.anomaly: check.damaged for check in checks})),
     )
     (suspect,), (damage,) = counted["suspects"], counted["damaged"]
-    missing = {"lost": 0, "unseen": 0}
-    if suspect["absent"]:
-        decidable = {"lost": "decidable", "unseen": ~F.col("decidable")}
-        missing = absent.absent(tables).agg(*counts(decidable)).first().asDict()
-    input_rows = {
-        Anomaly.LOST: missing["lost"],
-        Anomaly.DUPLICATED: suspect["repeated"],
-        Anomaly.REORDERED: suspect["behind"],
-        Anomaly.INCONSISTENT: suspect["astray"],
-        Anomaly.PHANTOM: suspect["phantom"] + damage["foreign"],
-        Anomaly.CORRUPT: damage["corrupt"],
-        Anomaly.UNSEEN: missing["unseen"],
-        Anomaly.ABORTED_READ: suspect["withdrawn"],
-    }
-    return [anomaly for anomaly, number in input_rows.items() if number]
+    checks = [check for check in checks if suspect[check.anomaly] or damage[check.anomaly]]
+    narrowed = {check.anomaly: check.absent for check in checks if check.absent}
+    if not narrowed:
+        return checks
+    number = absent.absent(tables).agg(*counts(narrowed)).first().asDict()
+    return [check for check in checks if not check.absent or number[check.anomaly]]
 
 
 def compare(
@@ -139,6 +92,7 @@ def compare(
     the number of keys of each compacted topic. Raises `AnalysisError` if the run lacks a table.
     """
     run = run_dir if isinstance(run_dir, StoredRun) else StoredRun(spark=spark, run_dir=run_dir)
+    of_records, of_clients = registered()
     whole = replace(RunTables.of(run), keys=keys or {})
     place = f"{address(run.run_dir if output is None else output)}/{LOCATION['anomalies']}"
     with ExitStack() as caches:
@@ -156,14 +110,9 @@ def compare(
         if rows:
             with small_plans(spark, rows=rows, few=sizing.few):
                 tables = replace(tables, keep=local if rows <= sizing.few else persisted)
-                found = [CHECKS[anomaly](tables) for anomaly in _worth_running(tables)]
+                found = [check.find(tables) for check in _with_input(tables, of_records)]
                 gone = absent.removed(tables).count() if count_removed else None
-        client_checks = [
-            check
-            for names, checks in CLIENT_CHECKS.items()
-            if any(map(run.has, names))
-            for check in checks
-        ]
+        client_checks = [check for check in of_clients if any(map(run.has, check.tables))]
         if client_checks:  # these checks need the whole run
             rows = max(rows, sum(outcomes.values()))
         few = rows <= sizing.few
@@ -171,7 +120,7 @@ def compare(
             whole = replace(whole, keep=local if few else persisted)
             if client_checks and run.has("read_identities"):
                 application_records.name_reads(run, whole.keep)
-            found += [check(whole, run) for check in client_checks]
+            found += [check.find(whole, run) for check in client_checks]
             counts, shown = _stored(found, place, omitted=omitted, few=few, spark=spark)
     return Comparison(
         sent=sum(outcomes.values()),

@@ -36,10 +36,15 @@ from __future__ import annotations
 from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks.absent import read_ranges
 from ackproof_spark.checks.anomaly_rows import as_anomalies, text
+from ackproof_spark.checks.check import Check
 from ackproof_spark.checks.unexpected import identified
 from ackproof_spark.reading.run_tables import NAME, PLACE, RunTables, cached_for_run
 from ackproof_spark.spark.functions import DataFrame, F, Window
 from ackproof_spark.tables import Outcome, RecordState
+
+_REPEATED = "copies > 1"
+_BEHIND = "ahead is not null"
+_ASTRAY = "displaced or (absent and acked_offset is not null)"
 
 #: How many offsets `found` names at most.
 _NAMED = 8
@@ -47,9 +52,7 @@ _NAMED = 8
 
 def duplicated(tables: RunTables) -> DataFrame:
     """Return one row for each surplus copy; `found` has the offsets of all copies."""
-    repeated = tables.suspects.where(F.col("copies") > 1).select(
-        *NAME, "copies", "sent_at", "resolved_at"
-    )
+    repeated = tables.suspects.where(_REPEATED).select(*NAME, "copies", "sent_at", "resolved_at")
     records = tables.final_log.where(F.col("state") == RecordState.INTACT).select(*NAME, "offset")
     by_name = Window.partitionBy(*NAME)
     copies = (
@@ -69,7 +72,7 @@ def duplicated(tables: RunTables) -> DataFrame:
 
 def reordered(tables: RunTables) -> DataFrame:
     """Return one row for each late record; `found` has the record that it should precede."""
-    late = tables.suspects.where(F.col("ahead").isNotNull())
+    late = tables.suspects.where(_BEHIND)
     name = ["topic", "partition", "producer", "ahead"]
     ahead = (
         tables.final_log.where(F.col("state") == RecordState.INTACT)
@@ -114,9 +117,7 @@ def inconsistent(tables: RunTables) -> DataFrame:
 @cached_for_run
 def _candidates(tables: RunTables) -> DataFrame:
     """Return sends without a record, intact or damaged, at their acked `offset`."""
-    astray = tables.suspects.where(
-        F.col("displaced") | (F.col("absent") & F.col("acked_offset").isNotNull())
-    ).withColumn("offset", F.col("acked_offset"))
+    astray = tables.suspects.where(_ASTRAY).withColumn("offset", F.col("acked_offset"))
     there = tables.final_log.where(F.col("state") == RecordState.INTACT).select(*NAME, "offset")
     return astray.join(there, [*NAME, "offset"], "left_anti").join(
         identified(tables).select(*NAME), NAME, "left_anti"
@@ -147,3 +148,10 @@ def _rivals(tables: RunTables) -> DataFrame:
         .select(*PLACE, "producer", "sequence", rival.alias("rival"))
         .where(F.col("rival").isNotNull())
     )
+
+
+CHECKS = (
+    Check(anomaly=Anomaly.DUPLICATED, find=duplicated, suspects=_REPEATED),
+    Check(anomaly=Anomaly.REORDERED, find=reordered, suspects=_BEHIND),
+    Check(anomaly=Anomaly.INCONSISTENT, find=inconsistent, suspects=_ASTRAY),
+)

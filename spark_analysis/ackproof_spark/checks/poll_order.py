@@ -11,6 +11,7 @@ from collections import defaultdict
 
 from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks.anomaly_rows import as_anomalies, text
+from ackproof_spark.checks.check import ClientCheck
 from ackproof_spark.jepsen import order
 from ackproof_spark.jepsen.frames import Histories
 from ackproof_spark.jepsen.tables import Action, Completion, Function, HistoryAnomaly
@@ -136,3 +137,6 @@ def _assignments(events: DataFrame) -> list[tuple[int, str, list[str]]]:
         stayed = sorted(assigned[consumer] - moved[consumer, poll])
         changes[consumer, poll] = consumer * _PROCESS + poll * 2, f"consumer-{consumer}", stayed
     return list(changes.values())
+
+
+CHECKS = (ClientCheck(anomalies=tuple(_KINDS.values()), find=find, tables=("reads",)),)

@@ -30,6 +30,7 @@ from operator import and_
 from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks.absent import read_ranges
 from ackproof_spark.checks.anomaly_rows import as_anomalies, content_at, records_at, text
+from ackproof_spark.checks.check import ClientCheck
 from ackproof_spark.checks.unexpected import identified
 from ackproof_spark.reading.run_tables import NAME, PARTITION, PLACE, RunTables, StoredRun
 from ackproof_spark.spark.functions import DataFrame, F, Window
@@ -237,3 +238,14 @@ def _created_anew(run: StoredRun) -> DataFrame:
         .where(F.col("creations") > 1)
         .drop("creations")
     )
+
+
+CHECKS = (
+    ClientCheck(anomalies=(Anomaly.UNPROCESSED,), find=unprocessed, tables=("reads",)),
+    ClientCheck(anomalies=(Anomaly.REPROCESSED,), find=reprocessed, tables=("reads",)),
+    ClientCheck(
+        anomalies=(Anomaly.READ_THEN_GONE, Anomaly.MISPLACED_READ),
+        find=changed,
+        tables=("reads", "probe"),
+    ),
+)

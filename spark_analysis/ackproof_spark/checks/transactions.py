@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks.anomaly_rows import as_anomalies, text
+from ackproof_spark.checks.check import Check, ClientCheck
 from ackproof_spark.reading.run_tables import NAME, RunTables, StoredRun
 from ackproof_spark.spark.functions import DataFrame, F
 from ackproof_spark.tables import Outcome
@@ -109,3 +110,19 @@ def hanging_transactions(tables: RunTables, run: StoredRun) -> DataFrame:
             F.when(F.col("aborted_at").isNull(), "").otherwise("; ackproof aborted it afterwards"),
         ),
     )
+
+
+CHECKS = (
+    Check(anomaly=Anomaly.ABORTED_READ, find=aborted_reads, suspects="withdrawn"),
+    ClientCheck(
+        anomalies=(Anomaly.ABORTED_READ,),
+        find=aborted_reads_of_consumers,
+        tables=("transactions",),
+    ),
+    ClientCheck(anomalies=(Anomaly.ZOMBIE_COMMIT,), find=zombie_commits, tables=("transactions",)),
+    ClientCheck(
+        anomalies=(Anomaly.HANGING_TRANSACTION,),
+        find=hanging_transactions,
+        tables=("hanging_transactions",),
+    ),
+)

@@ -24,11 +24,15 @@ from __future__ import annotations
 
 from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks.anomaly_rows import as_anomalies, text
+from ackproof_spark.checks.check import Check
 from ackproof_spark.reading.record_columns import number
 from ackproof_spark.reading.run_tables import PLACE, RunTables, cached_for_run
 from ackproof_spark.record import HEADER_SIZE, MAGIC, run_token
 from ackproof_spark.spark.functions import DataFrame, F
 from ackproof_spark.tables import Outcome, RecordState
+
+_CORRUPT = f"state = '{RecordState.CORRUPT}'"
+_FOREIGN = f"state = '{RecordState.FOREIGN}'"
 
 _AT_OFFSET_AND_NAMED, _NAMED, _AT_OFFSET = range(3)
 
@@ -96,7 +100,7 @@ def _records(tables: RunTables) -> DataFrame:
         number(F.substring(head, 33, 16)).alias("producer"),
         number(F.substring(head, 49, 16)).alias("sequence"),
     )
-    return tables.damaged.where(F.col("state") == RecordState.CORRUPT).select(
+    return tables.damaged.where(_CORRUPT).select(
         *PLACE, "size", F.when(readable, name).alias("header")
     )
 
@@ -147,5 +151,11 @@ def _foreign(tables: RunTables) -> DataFrame:
         .when(F.col("size") == 0, F.lit("foreign: an empty record"))
         .otherwise(text("foreign: starts with {}", F.substring(head, 1, 32)))
     )
-    foreign = tables.damaged.where(F.col("state") == RecordState.FOREIGN)
+    foreign = tables.damaged.where(_FOREIGN)
     return as_anomalies(foreign, Anomaly.PHANTOM, tables=tables, found=found)
+
+
+CHECKS = (
+    Check(anomaly=Anomaly.PHANTOM, find=phantom, suspects="phantom", damaged=_FOREIGN),
+    Check(anomaly=Anomaly.CORRUPT, find=corrupt, damaged=_CORRUPT),
+)

@@ -2,7 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from ackproof.judgement.expectations import check_expectations, check_steps, conclude, unknown_steps
+from ackproof.judgement.expectations import (
+    ANOMALY_OF,
+    check_expectations,
+    check_steps,
+    conclude,
+    unknown_steps,
+)
 from ackproof.runs.verdict import (
     CauseReport,
     FaultReport,
@@ -14,6 +20,7 @@ from ackproof.runs.verdict import (
     Word,
 )
 from ackproof.scenario.model import Expect, ExpectedStep
+from ackproof_spark.anomaly import Anomaly
 from spark_histories import defaults
 from support.run_directories import at
 
@@ -236,3 +243,8 @@ def test_an_ability_that_is_not_expected_may_be_unknown():
 
 def test_an_unknown_step_is_not_compared():
     assert check_steps({"dark": ExpectedStep(readable=True)}, [ALONE], [BEFORE]) == []
+
+
+def test_every_anomaly_can_be_expected_but_those_that_no_setting_allows() -> None:
+    unexpected = {str(anomaly) for anomaly in Anomaly} - set(ANOMALY_OF.values())
+    assert unexpected == {"inconsistent", "gap", "unseen", "poll-skip", "nonmonotonic-poll"}
