@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class Output:
     """A form in which an audit is shown.
 
-    name: of its option; one word, because the option's value is a field of that name.
+    name: of its option; a word of letters, digits and underscores, because it names a field, too.
     module: in this folder; it is imported only for a command that asks for this output. to: a file
     that an option names, or standard output or error. shows: what it needs besides the risks.
     help: of the option.
@@ -31,6 +31,12 @@ class Output:
     to: Literal["file", "stdout", "stderr"]
     shows: Detail
     help: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.name.isidentifier():
+            raise ValueError(
+                f"name of an output: {self.name!r} is not one word; write letters, digits and _"
+            )
 
     def render(self, audit: Audit) -> str:
         text: str = import_module(f"{__name__}.{self.module}").render(audit)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from xml.etree import ElementTree as ET
 
 import jsonschema
@@ -71,6 +72,13 @@ def failed(of: Audit) -> Audit:
 
 def shown(name: str, of: Audit) -> str:
     return OUTPUTS[name].render(of)
+
+
+def test_the_name_of_an_output_is_one_word() -> None:
+    output = OUTPUTS["sarif"]
+    with pytest.raises(ValueError, match="'code-quality' is not one word"):
+        replace(output, name="code-quality")
+    assert replace(output, name="code_quality").name == "code_quality"
 
 
 def test_sarif_names_rule_file_and_line() -> None:
