@@ -112,7 +112,7 @@ def _minimum(replicas: int, minimum: int) -> Change:
     return Change(
         setting=MIN_INSYNC_REPLICAS,
         value=str(minimum),
-        cost=f"while {number} of {of} replicas {'is' if away == 1 else 'are'} away, sends with "
+        cost=f"while {number} of {of} replicas {'is' if away == 1 else 'are'} away, writes with "
         "acks=all are refused",
         costly=away == 1,
     )

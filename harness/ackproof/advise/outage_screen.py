@@ -11,7 +11,7 @@ from rich.console import Console
 
 from ackproof.advise.acked import Lookup
 from ackproof.advise.outage import Gone, Outage
-from ackproof.advise.screen import moment
+from ackproof.advise.screen import moment, partitions, sent
 from ackproof_faults.interfaces.cluster import TopicPartition
 from ackproof_spark.forensics.sentences import how
 
@@ -47,11 +47,12 @@ def sections(past: Mapping[TopicPartition, Outage], lookup: Lookup | None) -> It
     acked = sum(gone.offsets.count for one in past.values() for gone in one.gone if gone.acks)
     losing = [place for place, one in past.items() if any(gone.acks for gone in one.gone)]
     if acked:
-        of = f"{len(losing)} of {len(past)} partitions"
+        of = partitions(len(losing), len(past))
         yield Section(title=f"{acked:,} acknowledged offsets of {of} may be gone.", tone="lost")
     else:
         yield Section(
-            title=f"No acknowledged offset of {len(past)} partitions is known to be gone."
+            title=f"No acknowledged offset of {partitions(len(past), len(past))} is known to be "
+            "gone."
         )
     for place, one in list(concerned.items())[:_MOST]:
         against = ""
@@ -69,7 +70,8 @@ def sections(past: Mapping[TopicPartition, Outage], lookup: Lookup | None) -> It
         yield Section(title=f"and {len(concerned) - _MOST} more partitions; --json has all")
     if silent:
         yield Section(
-            title=f"unknown: {silent} of {len(past)} partitions changed their leader cleanly, and "
+            title=f"unknown: {partitions(silent, len(past))} changed "
+            f"{'its' if silent == 1 else 'their'} leader cleanly, and "
             "neither the former leader's disk nor its log (--log) tells whether it had more "
             "records, acknowledged with acks=1",
             tone="unclear",
@@ -101,7 +103,7 @@ def _gone(place: TopicPartition, gone: Gone) -> Iterator[tuple[str, str]]:
     acks = " and ".join(f"acks={one}" for one in gone.acks)
     may = f"acknowledged to producers with {acks}" if acks else "not acknowledged, as far as known"
     sure = ", committed" if gone.committed else ""
-    times = f", sent about {moment(gone.times[0])} to {moment(gone.times[1])}" if gone.times else ""
+    times = f", {sent(*gone.times)}" if gone.times else ""
     yield (
         f"gone: offsets {gone.offsets} of epoch {gone.epoch} ({may}{sure}){times}: {gone.reason}",
         "lost" if gone.acks else "",

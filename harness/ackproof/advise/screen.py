@@ -109,8 +109,10 @@ def with_acks(acks: Sequence[str]) -> str:
 
 def _print_failure(console: Console, failure: Failure, total: int) -> None:
     effects = [
-        f"{failure.losing} of {total} partitions may lose records" if failure.losing else "",
-        f"{failure.unavailable} of {total} may stay unwritable" if failure.unavailable else "",
+        f"{partitions(failure.losing, total)} may lose records" if failure.losing else "",
+        f"{partitions(failure.unavailable, total)} may stay unwritable"
+        if failure.unavailable
+        else "",
         "" if failure.decided else "not decided",
     ]
     text = ", ".join(filter(None, effects)) or "nothing is lost, and writes return"
@@ -124,7 +126,7 @@ def _words(alternative: Alternative, total: int, not_judged: int, *, counted: bo
     if alternative.at_risk and counted:
         text += f" {alternative.at_risk:,} offsets"
     if alternative.unavailable:
-        text += f"; {len(alternative.unavailable)} of {total} partitions cannot be written"
+        text += f"; {partitions(len(alternative.unavailable), total)} cannot be written"
     return text
 
 
@@ -133,7 +135,7 @@ def group_lines(alternative: Alternative, cluster: ClusterState) -> Iterator[str
     for places, one, back in groups(alternative):
         text = _of_partition(one, counted=cluster.offsets_known)
         if times := [at for place in places for at in cluster.spans(place, one.may_lose)]:
-            text += f"; sent about {moment(min(times))} to {moment(max(times))}"
+            text += f"; {sent(min(times), max(times))}"
         yield f"{_names(places)}: {text}{_when(back, alternative, cluster)}"
 
 
@@ -199,6 +201,17 @@ def moment(at: datetime) -> str:
     return at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
 
 
+def sent(first: datetime, last: datetime) -> str:
+    return f"sent about {moment(first)}" + (f" to {moment(last)}" if last > first else "")
+
+
+def partitions(number: int, total: int, whose: str = "the") -> str:
+    """Return `2 of the 3 partitions`, `the 3 partitions` or `the only partition`."""
+    if total == 1:
+        return f"{whose} only partition"
+    return f"{'' if number == total else f'{number} of '}{whose} {total} partitions"
+
+
 def _name(place: TopicPartition) -> str:
     return f"{place[0]}-{place[1]}"
 
@@ -214,7 +227,8 @@ def print_restart(
     """Print one line of reason, and a line for each partition that speaks against a restart."""
     total = len({place for place, _ in judged})
     against = [(place, one) for place, one in judged if one.effects]
-    losing = {place for place, one in against if one.may_lose}
+    losing = {place for place, one in against if one.decided and one.may_lose}
+    undecided = {place for place, one in against if not one.decided} - losing
     stopped = {place for place, one in against if one.stops_writes}
     unread = {place for place, one in against if one.stops_reads} - stopped
     unchanged: defaultdict[str, dict[TopicPartition, None]] = defaultdict(dict)
@@ -223,9 +237,10 @@ def print_restart(
             unchanged[one.unchanged][place] = None
     if against:
         reasons = [
-            f"{len(places)} of its {total} partitions {what}"
+            f"{partitions(len(places), total, 'its')} {what}"
             for places, what in (
                 (losing, "may lose acknowledged records"),
+                (undecided, f"{'is' if len(undecided) == 1 else 'are'} not decided"),
                 (stopped, "cannot be written meanwhile"),
                 (unread, "cannot be read meanwhile"),
             )
@@ -237,11 +252,12 @@ def print_restart(
         )
     else:
         well = total - len({place for places in unchanged.values() for place in places})
-        which = f"{'its' if well == total else f'{well} of its'} {total} partitions keep every "
-        which += "acknowledged record, and can be written meanwhile"
+        reason = f"{partitions(well, total, 'its')} keep{'s' if well == 1 else ''} every "
+        reason += "acknowledged record, and can be written meanwhile"
+        if not well:
+            reason = f"that does not harm {partitions(total, total, 'its')}"
         console.print(
-            f"Broker {broker} may be restarted: "
-            f"{which if well else f'that makes none of its {total} partitions worse'}. "
+            f"Broker {broker} may be restarted: {reason}. "
             "Only topics that the client may describe are judged.",
             style="green",
         )

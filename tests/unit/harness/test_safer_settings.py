@@ -51,5 +51,5 @@ def test_few_replicas_are_the_first_thing_to_change():
 
 def test_a_change_has_its_price():
     [change] = [one for one in candidates(replace(SAFE, min_insync_replicas=1)) if not one.costly]
-    assert change.cost == "while two of three replicas are away, sends with acks=all are refused"
+    assert change.cost == "while two of three replicas are away, writes with acks=all are refused"
     assert (spelled(0), spelled(12)) == ("no", "12")
