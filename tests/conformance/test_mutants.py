@@ -94,9 +94,10 @@ OLDER = {
     "return policy.profile.broker_epochs and bool(added & restarted)",
     # log_truncation
     "if truncating and profile.truncation is Truncation.KIP_101:",
-    "latest, end = follower[-1], len(follower)",
-    "if leader and leader[-1] == latest:",
-    "later = (offset for offset, epoch in enumerate(leader) if epoch > latest)",
+    "if leader and max(leader) == latest:",
+    "later = [offset for offset, epoch in enumerate(leader) if epoch > latest]",
+    "undefined = not later or latest < leader[0]",
+    "return min(high_watermark if undefined else later[0], end)",
     "return 0",
     "anew = latest[0] != NOBODY and refollows(profile, known, latest)",
     "if anew and profile.truncation is Truncation.HIGH_WATERMARK:",

@@ -77,16 +77,19 @@ def _by_latest_epoch(
 ) -> int:
     """Return the end of the follower's latest epoch in the leader's log (KIP-101).
 
-    If the leader knows no later epoch, return the follower's high watermark
-    (`ReplicaFetcherThread.maybeTruncate` of 0.11, `LeaderEpochFileCache.endOffsetFor`).
+    A log's latest epoch is its largest: `LeaderEpochFileCache.assign` leaves out an epoch that
+    follows a larger one. The leader's answer (`LeaderEpochFileCache.endOffsetFor` of 0.11.0 to
+    1.1.1) is undefined if it knows no later epoch, or if its log begins with a later one. Then the
+    follower truncates to its high watermark (`ReplicaFetcherThread.maybeTruncate`).
     """
     if not follower:
         return 0
-    latest, end = follower[-1], len(follower)
-    if leader and leader[-1] == latest:
+    latest, end = max(follower), len(follower)
+    if leader and max(leader) == latest:
         return min(len(leader), end)
-    later = (offset for offset, epoch in enumerate(leader) if epoch > latest)
-    return min(next(later, high_watermark), end)
+    later = [offset for offset, epoch in enumerate(leader) if epoch > latest]
+    undefined = not later or latest < leader[0]
+    return min(high_watermark if undefined else later[0], end)
 
 
 def follow(

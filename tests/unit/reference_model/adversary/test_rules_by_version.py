@@ -138,6 +138,20 @@ def test_kip_101_truncates_to_the_high_watermark_where_the_leader_knows_no_later
     assert kept_end(before, (0, 1), (0, 0), truncating=True, high_watermark=0) == 1
 
 
+def test_kip_101_truncates_to_the_high_watermark_where_the_leaders_log_begins_later():
+    # The leader has no epoch up to the follower's, so its answer is undefined.
+    before, after = Profile.of("1.1.1"), Profile.of("2.0.1")
+    assert kept_end(before, (1, 1, 1), (0, 0, 0), truncating=True, high_watermark=2) == 2
+    assert kept_end(after, (1, 1, 1), (0, 0, 0), truncating=True, high_watermark=2) == 0
+
+
+def test_kip_101_compares_the_largest_epochs_of_both_logs():
+    # Before 2.0.1 the cache of epochs leaves out an epoch that follows a larger one.
+    profile = Profile.of("1.1.1")
+    assert kept_end(profile, (0, 0, 0), (0, 1, 0), truncating=True, high_watermark=1) == 1
+    assert kept_end(profile, (0, 1, 0), (0, 1, 1, 1), truncating=True, high_watermark=0) == 3
+
+
 @pytest.mark.parametrize("version", ZOOKEEPER)
 def test_the_last_in_sync_replica_stays_in_the_isr(version):
     policy = model(version).policy
