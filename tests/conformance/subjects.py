@@ -49,11 +49,14 @@ class Subject:
         return [*map(self.kafkas, oracle.ask(self.question, map(self.line, cases)))]
 
     def cases(self, count: int, seed: int) -> list[Any]:
-        """Return so many random cases, the same for the same seed, or every case."""
+        """Draw so many random cases, the same for the same seed, or return every case.
+
+        A case that was drawn twice is returned once.
+        """
         if self.draw is None:
             return coordinator_cases.every_case()
         rng = random.Random(seed)
-        return [self.draw(rng) for _ in range(count)]
+        return [*dict.fromkeys(self.draw(rng) for _ in range(count))]
 
 
 SUBJECTS = [
