@@ -80,7 +80,9 @@ def _random_steps(rng: random.Random) -> list[str]:
         case "join":
             steps = [f"fence:{other}", "learn", f"alive:{other}", f"fetch:{other}:9:0"]
             steps += [f"{rng.choice(('fence', 'stop', 'restart'))}:{other}"] * (rng.random() < 0.7)
+            steps += ["append:-1"] * (rng.random() < 0.4)
             steps += [rng.choice(("answer", "commit"))]
+            steps += [f"fetch:{rng.choice((1, 2))}:{rng.choice((0, 1, 9))}:0"] * (rng.random() < 0.4)
     return steps
 
 
@@ -146,10 +148,13 @@ def _rules(module: ModuleType) -> _Rules:
 class _Life:
     """Broker 0 and the controller by our rules.
 
-    The searches simplify two things, which are added here. kept: a broker that leads anew begins
+    The searches simplify three things, which are added here. kept: a broker that leads anew begins
     with the high watermark that it had as a follower; theirs is 0, which only delays acks. ends: a
     leader that misses that it was not in between keeps the log ends of all replicas; theirs forget
-    those outside the ISR, which matters only if it misses a second time.
+    those outside the ISR, which matters only if it misses a second time. `_fetch`: the follower may
+    join before the high watermark moves, which it does only if the follower's log end has changed
+    (`Partition.updateFollowerFetchState`); theirs moves first, which differs only after the
+    controller has refused a new member for which the high watermark had waited.
     asked: a request has not been answered. restarted: brokers that have not fetched since.
     """
 
@@ -294,13 +299,16 @@ class _Life:
         fetching = Broker(UP, False, log[:offset], OWN, self.broker.epoch + newer)
         if not rules.can_fetch(self.policy, fetching, follower, self.broker, OWN):
             return "refused"
-        done = rules.fetch(self.policy, fetching, follower, self.broker, OWN)
+        before, known_end = self.broker, self.ends.get(follower)
+        done = rules.fetch(self.policy, fetching, follower, before, OWN)
         if done is not None:
-            self.broker = done[2]
+            self.broker = done[2]._replace(hw=before.hw, start=before.start)
         self.ends[follower] = len(fetching.log)
         self.restarted &= ~(1 << follower)
         if follower in rules.joinable(self.policy, self.controller, self.broker, OWN):
             self._ask(self.broker.isr | 1 << follower)
+        if known_end != len(fetching.log):
+            self.broker = rules.advance_high_watermark(self.policy, self.broker, OWN)
         return "fetched"
 
     def _ask(self, isr: int) -> None:
