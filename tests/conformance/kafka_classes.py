@@ -84,7 +84,7 @@ class Oracle:
     def ask(self, question: str, lines: Iterable[str]) -> list[str]:
         """Return the answer to each line."""
         class_path = os.pathsep.join([self._compiled, *self._jars])
-        # The quick compiler and one thread for garbage: less than half of the CPU time of the defaults.
+        # The quick compiler and one thread for garbage: half the CPU time of the defaults.
         options = ["-Xshare:auto", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
         asked = [self._java, *options, "-cp", class_path, "Oracle", question]
         answers = self._run(asked, "".join(f"{line}\n" for line in lines))

@@ -82,7 +82,8 @@ def _random_steps(rng: random.Random) -> list[str]:
             steps += [f"{rng.choice(('fence', 'stop', 'restart'))}:{other}"] * (rng.random() < 0.7)
             steps += ["append:-1"] * (rng.random() < 0.4)
             steps += [rng.choice(("answer", "commit"))]
-            steps += [f"fetch:{rng.choice((1, 2))}:{rng.choice((0, 1, 9))}:0"] * (rng.random() < 0.4)
+            late = f"fetch:{rng.choice((1, 2))}:{rng.choice((0, 1, 9))}:0"
+            steps += [late] * (rng.random() < 0.4)
     return steps
 
 
