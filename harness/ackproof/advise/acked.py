@@ -22,7 +22,7 @@ from ackproof_spark.tables import Outcome
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Missing:
-    """An acked send whose record the partition's log lacks. disks: brokers that still have it.
+    """An acked send whose record is not in the partition's log. disks: brokers that still have it.
 
     certain: whether it is gone from the log for certain; if not, `why` says what is in doubt.
     """
@@ -42,9 +42,9 @@ class Missing:
 class Lookup:
     """What became of the acked sends.
 
-    acked, present: how many. removed: acked below the log's start. without_offset: acked with no
-    offset, which are not looked up. judged: partitions with sends that were looked up. undecided:
-    sends of partitions that cannot be judged.
+    acked, present: how many. removed: those with an offset below the log's start. without_offset:
+    those acked without an offset, which are not looked up. judged: the partitions with sends that
+    were looked up. undecided: the sends to partitions that cannot be judged.
     """
 
     acked: int = 0
@@ -64,7 +64,7 @@ def look_up(
 ) -> Lookup:
     """Compare each acked send with the record at its offset. Raises AckedLogError, ScenarioError.
 
-    A bundle has no records: then the offsets that are gone from the log decide.
+    A bundle has no records. There a send is missing if its offset is gone from the log.
     """
     found = Lookup()
     sends: defaultdict[TopicPartition, defaultdict[int, list[AckedSend]]]
@@ -143,7 +143,7 @@ def _unmatched(
 
 
 def _is(send: AckedSend, record: Record) -> bool:
-    """Whether a record has all parts of the send's identity."""
+    """Whether a record has the id, key and digest of the send, as far as the acked log has them."""
     headers = {name: value for name, value in record.headers if value is not None}
     key = None if record.key is None else record.key.decode(errors="replace")
     return (
@@ -154,6 +154,6 @@ def _is(send: AckedSend, record: Record) -> bool:
 
 
 def _disks(outage: Outage, at: int) -> list[int] | None:
-    """Return the brokers that have an offset which is gone; None if it is not gone."""
+    """Return the brokers that still have a lost offset; None if the offset is not lost."""
     gone = [one for one in outage.gone if one.offsets.first <= at <= one.offsets.last]
     return sorted({broker for one in gone for broker in one.disks}) if gone else None

@@ -1,4 +1,4 @@
-"""Every sequence of steps that is worth a comparison, over all partitions, the best first."""
+"""Compares the sequences of steps that an operator may take, over all partitions."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ States = Mapping[TopicPartition, Sequence[advice.Situation]]
 class Return:
     """When a partition can be written again, for certain.
 
-    after: how many steps are done by then, 0 for now, None for never. fenced_first: brokers that
-    the controllers have to fence before, which takes up to a session timeout.
+    after: the number of steps after which it can be, 0 for now, None for never. fenced_first:
+    brokers that the controllers must fence first, which takes up to a session timeout.
     """
 
     after: int | None
@@ -44,7 +44,7 @@ class Alternative:
     states: States = field(default_factory=dict, compare=False, repr=False)
 
     def writes_return(self, place: TopicPartition) -> Return:
-        """Return when writes return while these steps are carried out."""
+        """Return when a partition can be written again while these steps are carried out."""
         return self._returns.get(place, Return(after=None))
 
     @cached_property
@@ -118,9 +118,10 @@ class Alternative:
 def alternatives(states: States) -> list[Alternative]:
     """Return the alternatives, the best first.
 
-    The best lets all partitions be written again, and of those it keeps the most acked records,
-    starts the most brokers, and has the fewest steps. If in the end too few replicas are in sync
-    for acks=all, a lower min.insync.replicas is one more step.
+    First come those after which all partitions can be written again. Among these, an alternative
+    is better if it keeps more acked records, then if it starts more brokers, then if it has fewer
+    steps. If too few replicas are in sync for acks=all in the end, lowering min.insync.replicas is
+    one more step.
     """
     down = advice.down_brokers(tuple(one for possible in states.values() for one in possible))
     judged = [judge(states, steps) for steps in advice.sequences(down)]
@@ -153,7 +154,7 @@ def judge(states: States, steps: tuple[advice.Step, ...]) -> Alternative:
 def of_each(
     states: States, answer: Callable[[Sequence[advice.Situation]], _Answer]
 ) -> dict[TopicPartition, _Answer]:
-    """Return the answer for each partition; partitions that share their states are asked once."""
+    """Return the answer for each partition; partitions with the same states are searched once."""
     distinct = {id(possible): possible for possible in states.values()}
     answers = {number: answer(possible) for number, possible in distinct.items()}
     return {place: answers[id(possible)] for place, possible in states.items()}

@@ -1,9 +1,9 @@
-"""A bundle: what advice reads of disks and of a running cluster, in one file.
+"""A bundle: everything that advice reads from disks and from a running cluster, in one file.
 
-It can be judged elsewhere. It is JSON, compressed by gzip: log ends, leader epochs and checkpoints
-of replicas, the records of the metadata log that decide about partitions, the settings that advice
-reads, and the lines of brokers' logs about replication. It has no contents of records, and of the
-metadata log no credentials, addresses or other settings.
+It can be judged on another machine. It is JSON, compressed by gzip: log ends, leader epochs and
+checkpoints of replicas, the records of the metadata log that decide about partitions, the settings
+that advice reads, and the lines of brokers' logs about replication. It contains no record contents,
+no credentials, no addresses and no other settings.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ _DOCUMENT = TypeAdapter(BundleDocument)
 
 @dataclass(slots=True, kw_only=True)
 class Evidence:
-    """What folders and bundles have of one cluster.
+    """What folders and bundles contain about one cluster.
 
     dump: Kafka's dump of the metadata log, '' without one. settings: of `server.properties`. logs:
     lines of brokers' logs. live: the running cluster's metadata.
@@ -140,10 +140,10 @@ class Evidence:
 
 
 def read_evidence(paths: Sequence[Path]) -> Evidence:
-    """Return what the folders and bundles have.
+    """Return what the folders and bundles contain.
 
-    Raises ScenarioError for a path that is neither, for half a bundle, for a node that two of them
-    have, and for several clusters.
+    Raises ScenarioError if a path is neither a folder nor a bundle, if a bundle is incomplete, if
+    two of them contain the same node, and if they are of different clusters.
     """
     found = Evidence()
     for path in paths:
@@ -192,7 +192,7 @@ def _read(path: Path) -> Evidence:
 
 
 def _evidence(document: BundleDocument) -> Evidence:
-    """Return what a bundle has. Raises ValueError for values that no cluster has."""
+    """Return the contents of a bundle. Raises ValueError for values that no cluster has."""
     live = document["live"]
     nodes = {node["node"]: _node(node) for node in document["nodes"]}
     if len(nodes) < len(document["nodes"]):
@@ -343,7 +343,7 @@ def write(bundle: BundleDocument, path: Path) -> int:
 
 
 def contents(bundle: BundleDocument) -> Mapping[str, int]:
-    """Return how much of each kind a bundle has."""
+    """Return how many nodes, replicas, records, settings and log lines a bundle has."""
     nodes, live = bundle["nodes"], bundle["live"]
     kinds: Counter[str] = Counter()
     for line in bundle["metadata"].splitlines():

@@ -37,7 +37,7 @@ _TOPIC, _BROKER = 2, 4  # ConfigResource.Type
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What a partition's rules read besides the metadata log.
+    """Inputs of the replication rules that are not in the metadata log.
 
     kafka: the brokers' version. properties: of `server.properties`. acks: of the producers.
     power_lost: brokers whose machines lost power.
@@ -51,9 +51,9 @@ class Settings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterState:
-    """The partitions that can be judged, each in its possible states, and in words what is unknown.
+    """The partitions that can be judged, each with its possible states, and what is unknown.
 
-    defaults: settings for which Kafka's default is used for a partition, as no source states them.
+    defaults: settings that no source states, so that Kafka's default is used.
     offsets_known: whether the offsets in the states are Kafka's. not_judged: how many partitions
     have no state here. brokers: all that are known, also without a replica; of them `running` run.
     times: some offsets with their timestamp in milliseconds. session: the brokers' session timeout.
@@ -70,7 +70,7 @@ class ClusterState:
     session: str = ""
 
     def spans(self, place: TopicPartition, ranges: Sequence[Offsets]) -> list[datetime]:
-        """Return when the first and last of some offsets were sent, about; empty if unknown."""
+        """Return about when the first and the last of some offsets were sent; empty if unknown."""
         found = [sent(self.times.get(place, ()), one) for one in ranges]
         return [at for one in found if one for at in one]
 
@@ -219,7 +219,7 @@ def session_timeout(kafka: str, properties: Mapping[str, str]) -> str:
 def _logs(
     state: PartitionState, nodes: Mapping[int, NodeDisks]
 ) -> tuple[Mapping[int, ReplicaLog], Sequence[int], Sequence[str]]:
-    """Return the replicas' logs, the brokers that lost a log or its end, and words about them."""
+    """Return the replicas' logs, the brokers that lost a log or its end, and sentences about it."""
     place = (state.topic, state.partition)
     logs: dict[int, ReplicaLog] = {}
     shortened: list[int] = []
@@ -247,10 +247,10 @@ def _logs(
 def _possible(
     state: PartitionState, logs: Mapping[int, ReplicaLog], missing: Sequence[int]
 ) -> Iterator[Mapping[int, ReplicaLog]]:
-    """Yield the logs with each possibility for the disks that are not given.
+    """Yield the logs, with each possible log for every disk that is missing.
 
-    A log may be empty or as long as the longest. That of a broker that led or was in sync may have
-    one offset more, which stands for all that only it has.
+    A missing log may be empty, or as long as the longest. If its broker was the leader or in sync,
+    the log may also have one more offset, which stands for all records that only this log has.
     """
     longest = max(logs.values(), key=lambda log: (log.epochs[-1:], log.end))
     epochs = [one for one in longest.epochs if one[0] < state.leader_epoch]
@@ -269,8 +269,8 @@ def _possible(
 class _Dynamic:
     """The dynamic settings in the metadata log.
 
-    topics: by topic; those of all brokers by the empty name. of_nodes: those that one broker or
-    controller has of its own, in words. elr: whether eligible leader replicas are on.
+    topics: by topic; those of all brokers have the empty name. of_nodes: settings of one broker or
+    controller, in words. elr: whether eligible leader replicas are enabled.
     """
 
     topics: Mapping[str, Mapping[str, str]]
@@ -317,7 +317,7 @@ def _dynamic(dump: str) -> _Dynamic:
 
 
 def rules_of(kafka: str, dump: str) -> str:
-    """Return the version whose rules the model uses: in ZooKeeper mode 3.2's are the newest.
+    """Return the version whose rules the model uses; in ZooKeeper mode at most 3.2.
 
     Raises ScenarioError if this version has no such mode.
     """

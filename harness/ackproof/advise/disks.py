@@ -1,6 +1,6 @@
-"""Reads the log directories of a node that does not run: identity, replicas, how it ended.
+"""Reads the log directories of a stopped node: its identity, its replicas, and how it ended.
 
-Only the last segment of a replica is read, after a clean stop only its end. Nothing is written.
+Only the last segment of each replica is read; after a clean stop, only its end. Nothing is written.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class NodeDisks:
     """All log directories of one node.
 
     clean: it ended by controlled shutdown (`.kafka_cleanshutdown` in each directory). folders: the
-    directory of each replica; none in a bundle. topic_ids: of the topic that wrote a replica, if
-    its directory says so. damaged: replicas whose logs end at a damaged batch. times: some offsets
+    directory of each replica; none in a bundle. topic_ids: of each replica whose directory states
+    the id of its topic. damaged: replicas whose logs end at a damaged batch. times: some offsets
     of each replica's last segment with the largest timestamp of their batch, in milliseconds.
     metadata: directories with a copy of the metadata log. problems: what could not be read, in
     words. zookeeper: ZooKeeper's data directories; these of all its nodes are in `ZOOKEEPER`.
@@ -92,7 +92,7 @@ def read_disks(paths: Sequence[Path]) -> Mapping[int, NodeDisks]:
 
 
 def sent(times: Sequence[tuple[int, int]], offsets: Offsets) -> tuple[datetime, datetime] | None:
-    """Return when the first and the last of these offsets were sent, about; None if unknown.
+    """Return about when the first and the last of these offsets were sent; None if unknown.
 
     times: some offsets of a log with their timestamp, ascending.
     """

@@ -1,9 +1,9 @@
 """What a running cluster reports of its partitions: metadata and settings (Describe rights).
 
-It does not report the ends of logs, nor to this client the eligible leader replicas; Kafka's tool
-prints them (`with_description`). The members of the ISR are
-taken to have all committed records; of other replicas it is not known, once there is no leader, so
-that there are several possible states.
+It reports neither the ends of logs nor, to this client, the eligible leader replicas, which Kafka's
+tool prints (`with_description`). Members of the ISR are assumed to have all committed records. If
+there is no leader, it is not known which records other replicas have. Therefore there are several
+possible states.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ def state(cluster: LiveCluster, kafka: str) -> ClusterState:
 def possible(cluster: LiveCluster, place: TopicPartition, *, kafka: str) -> tuple[Situation, ...]:
     """Return the states that the partition may be in. Raises ValueError for a contradiction.
 
-    Partitions with the same view and settings have the same object.
+    Partitions with the same view and settings share one object.
     """
     topic = place[0]
     return _possible(
@@ -209,7 +209,7 @@ def _possible(
 def _eligible(
     known: Eligible | None, view: PartitionView, whole: Collection[int]
 ) -> Iterator[Mapping[str, Any]]:
-    """Yield which replicas may be eligible: as described, or each one."""
+    """Yield which replicas may be eligible: as described, or each replica in turn."""
     if known is not None:
         yield {"elr_members": known.members, "last_known_leader": known.last_leader}
     elif view.isr:

@@ -1,8 +1,8 @@
 """A past outage: who led when, who truncated, and which acknowledged offsets may be gone.
 
-The evidence are the controllers' metadata log, the leader epochs in the logs on the disks, and the
-lines of brokers' logs. Each partition is compared with the log of its leader: other logs may still
-have offsets of an epoch that it lacks, and a log line may tell of offsets that no disk has now.
+The evidence: the controllers' metadata log, the leader epochs in the logs on the disks, and the
+lines of brokers' logs. The logs of each partition are compared with the leader's: another log may
+still have offsets that the leader's lacks, and a log line may report offsets that no disk has now.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Truncation:
     """A truncation of a broker's log.
 
     end: where its log ended before, None if unknown. epoch: the last leader epoch in which the
-    broker had a role before, None if no line tells.
+    broker had a role before; None if no line shows it.
     """
 
     at: datetime
@@ -51,10 +51,10 @@ class Truncation:
 class Gone:
     """Offsets of a leader epoch that the partition's log lacks.
 
-    acks: the producers' acks with which they may have been acknowledged; with none, no producer
-    was told that they are written. committed: a replica that has them had advanced its high
-    watermark past them. disks: brokers whose logs still have all of them. times: of the first and
-    last, about, where a disk tells it.
+    acks: producers with these acks may have received an acknowledgement; empty if none has.
+    committed: a replica that has them had advanced its high watermark past them. disks: brokers
+    whose logs still have all of them. times: about when the first and the last were sent, if a disk
+    has that.
     """
 
     offsets: Offsets
@@ -71,9 +71,9 @@ class Outage:
     """The past of a partition.
 
     leader: at the end, -1 without one. compared: the broker with whose log the others were
-    compared, None if no disk has one that counts. undecided: what the evidence does not tell, in
-    words. silent: epochs that began with a clean election, where no disk and no log line tells
-    whether the former leader had more, which it had acknowledged with acks=1.
+    compared; None if no disk has a usable one. undecided: what the evidence does not show, in
+    sentences. silent: epochs that began with a clean election, for which no disk and no log line
+    shows whether the former leader had more records, acknowledged with acks=1.
     """
 
     replicas: tuple[int, ...]
@@ -202,7 +202,7 @@ class _Past:
         return best, [f"{why}: compared with the log of broker {best}"]
 
     def _by_lines(self) -> ReplicaLog | None:
-        """Return the epochs of the partition's log by the lines of its leaders; its end is open."""
+        """Return the epochs of the partition's log, as its leaders' lines show them; no end."""
         starts = [(term.epoch, term.start) for term in self.terms if term.start is not None]
         if not starts or starts[-1][0] != self.terms[-1].epoch:
             return None
@@ -239,7 +239,7 @@ class _Past:
                 ends[event.broker] = event.offset
 
     def _gone(self, reference: ReplicaLog, truncations: Sequence[Truncation]) -> Iterator[Gone]:
-        """Yield what other logs have or had and the reference lacks, by epoch and holders."""
+        """Yield the offsets that other logs have or had and the compared log lacks."""
         kept = {epoch: after for epoch, _, after in reference.pieces(0)}
         spans: defaultdict[int, list[tuple[int, int, int | None]]] = defaultdict(list)
         logs = self._logs()
@@ -342,7 +342,7 @@ class _Past:
         return next((times for times in found if times), None)
 
     def _untold(self, gone: Sequence[Gone]) -> Iterator[str]:
-        """Yield elections that may have lost records of which no evidence is left."""
+        """Yield a sentence for each election that may have lost records and left no evidence."""
         for before, after in self._without_evidence(gone):
             if after.election is not Election.CLEAN:
                 where = "unknown" if after.start is None else f"{after.start:,}"
@@ -353,7 +353,7 @@ class _Past:
                 )
 
     def _silent(self, gone: Sequence[Gone]) -> Iterator[int]:
-        """Yield the epochs after clean elections of which the former leader tells nothing."""
+        """Yield the epochs after clean elections for which the former leader left no evidence."""
         for before, after in self._without_evidence(gone):
             log = self._logs().get(before.leader)
             stands = log is not None and log.epochs and log.epochs[-1][0] <= before.epoch

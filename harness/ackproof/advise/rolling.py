@@ -1,7 +1,6 @@
 """Whether a broker of a running cluster may be restarted now, for each of its partitions.
 
-The leader may have more than the committed records, which a producer with acks=1 has seen
-acknowledged.
+The leader may have records that are not committed yet, but acknowledged to producers with acks=1.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ class Restarted:
 
     @property
     def unchanged(self) -> str:
-        """In words, the trouble that the partition has already, and which stays as it is."""
+        """The problem that the partition has already, and that a restart does not change."""
         if self.may_lose or self.stops_writes or self.stops_reads:
             return ""
         if self.leader is None:
@@ -103,8 +102,8 @@ def restart(
 ) -> list[tuple[TopicPartition, Restarted]]:
     """Return the outcome for each of these acks and each partition of the broker.
 
-    Raises ScenarioError if the broker does not run, ClusterError if none of its partitions, or not
-    their settings are known.
+    Raises ScenarioError if the broker does not run, and ClusterError if its partitions or their
+    settings are not known.
     """
     if broker not in cluster.brokers:
         raise ScenarioError(

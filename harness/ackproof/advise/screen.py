@@ -73,9 +73,9 @@ def print_advice(
 
 
 def notes(cluster: ClusterState, most: int) -> Iterator[tuple[str, str]]:
-    """Yield what is gone already, assumed or unknown, each with its tone: lost or unclear.
+    """Yield what is already lost, assumed or unknown, each with its tone: lost or unclear.
 
-    most: of what is unknown.
+    most: how many unknown things are listed.
     """
     for place, possible in cluster.situations.items():
         if gone := possible[-1].gone:
@@ -95,7 +95,7 @@ def notes(cluster: ClusterState, most: int) -> Iterator[tuple[str, str]]:
 def together(
     by_acks: Mapping[str, Sequence[Alternative]],
 ) -> Iterator[tuple[tuple[str, ...], Sequence[Alternative]]]:
-    """Yield the answers, and equal ones once, with their acks."""
+    """Yield each answer once, with the acks that have it."""
     first, *others = by_acks.items()
     if others and first[1] == others[0][1]:
         yield (first[0], others[0][0]), first[1]
@@ -167,7 +167,7 @@ def _print_commands(
     judged: Sequence[Alternative],
     cluster: ClusterState,
 ) -> None:
-    """Print the commands of elections, of partitions that may have no leader, and of settings."""
+    """Print the commands for elections, where a partition may have no leader, and for settings."""
     commands: list[str] = []
     for at, step in enumerate(alternative.steps):
         before = next((one for one in judged if one.steps == alternative.steps[:at]), None)
@@ -224,7 +224,7 @@ def _names(places: Sequence[TopicPartition]) -> str:
 def print_restart(
     console: Console, broker: int, judged: Sequence[tuple[TopicPartition, Restarted]]
 ) -> None:
-    """Print one line of reason, and a line for each partition that speaks against a restart."""
+    """Print whether the broker may be restarted, and each partition that speaks against it."""
     total = len({place for place, _ in judged})
     against = [(place, one) for place, one in judged if one.effects]
     losing = {place for place, one in against if one.decided and one.may_lose}

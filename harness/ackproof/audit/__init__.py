@@ -1,1 +1,1 @@
-"""The answer about a configuration: what it may lose, after which failures, why, what to change."""
+"""Answers what a configuration may lose, after which failures, why, and what to change."""

@@ -2,7 +2,7 @@
 
 `# ackproof: accept B5 because the records can be sent again until 2027-01-01`
 
-Every acceptance has a reason. After its date it does not count any more.
+Every acceptance has a reason. It expires after its date.
 """
 
 from __future__ import annotations

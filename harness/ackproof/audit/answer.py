@@ -17,7 +17,7 @@ SCHEMA = "ackproof.audit/1"
 
 
 class Effect(StrEnum):
-    """What a risk does to acked records, or to those who read and write.
+    """What a risk does to acked records, or to clients that read and write.
 
     REFUSED: the client or a broker does not accept the configuration.
     """
@@ -136,7 +136,7 @@ class Word(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """A word, and the conditions of which any suffices for it; none if it holds for all values.
+    """A word, and the conditions under which it holds, any of them; none if it always holds.
 
     down: for `Word.DOWN` the fewest and the most brokers that must be down, over all values.
     """
@@ -148,10 +148,10 @@ class Cell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """Sets of failures of which any has this effect, and a cell for each column.
+    """Sets of failures, each of which has this effect, and a cell for each column.
 
-    sets: empty for the brokers that are down. case: of a row about clients, the known case. after:
-    the losses of these sets after all changes, for a row about losses.
+    sets: empty in the row about brokers that are down. case: of a row about clients, the known
+    case. after: the losses of these sets after all changes, for a row about losses.
     """
 
     effect: Effect
@@ -163,7 +163,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """What a column is about: today, some values of an unstated setting, or changes.
+    """A column of the table: today, some values of an unstated setting, or changes.
 
     setting: '' for today and for changes. changes: settings with their new values.
     """
@@ -197,13 +197,13 @@ class Answer:
     """The answer for one topic and one producer (or consumer, for risks of reading).
 
     topic, producer, consumer: '' if no file names one. cluster: its name if there are several, with
-    the version of its brokers. settings: those that decide, with their
-    sources. unstated: settings that decide and that nobody states. survives: sets of failures after
-    which nothing acked is lost; only sets that a complete search or an argument covers.
-    always_lost: whether something is lost under each combination of values that nobody states.
-    alike: further topics with the same answer. alternatives: the answer after the least changes,
-    each with the changes before it. worst: the worst loss that was not accepted, with its trace;
-    table: of failures. Both are None if no output shows them (`Detail`).
+    the version of its brokers. settings: those that decide, with their sources. unstated: settings
+    that decide and that no file states. survives: sets of failures after which no acked record is
+    lost, as a complete search or an argument shows. always_lost: whether something is lost under
+    every combination of values that no file states. alike: further topics with the same answer.
+    alternatives: the answers after one change, after two, and so on. worst: the worst loss that was
+    not accepted, with its trace; table: of failures. Both are None if no output shows them
+    (`Detail`).
     """
 
     topic: str
@@ -260,7 +260,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audit:
-    """All answers about the files that were read. not_looked_at: what nobody should conclude.
+    """All answers about the files that were read. not_looked_at: what an audit does not cover.
 
     version, mode: None if no file states it, or if several clusters differ. difference: from an
     earlier configuration, if it was compared with one. seconds: what each part of it took.

@@ -60,7 +60,7 @@ _NO_BROKERS = "what brokers' settings decide that no file states: retention, rac
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drafted:
-    """An audit of which no trace is searched yet. drafts: of its answers, in their order."""
+    """An audit whose traces are not searched yet. drafts: of its answers, in their order."""
 
     audit: Audit
     drafts: tuple[Draft, ...]
@@ -90,7 +90,7 @@ def drafted(
 
 
 def _every(parts: Iterable[Iterable[_Each]]) -> tuple[_Each, ...]:
-    """Return what any cluster has, once each; of a sole cluster all."""
+    """Return the entries of all clusters without repetition; those of a sole cluster unchanged."""
     every = [tuple(part) for part in parts]
     return every[0] if len(every) == 1 else tuple(dict.fromkeys(chain.from_iterable(every)))
 
@@ -143,7 +143,7 @@ def _values(own: OwnConfig, topic: Topic) -> object:
 
 
 def _renamed(first: Topic, other: Topic) -> dict[Origin, Origin]:
-    """Return the sources of the second topic by those of the first."""
+    """Map the sources of the first topic's settings to those of the second topic."""
     pairs = [(first.replication_factor, other.replication_factor)]
     pairs += [(given, other.settings[key]) for key, given in first.settings.items()]
     return {one.source: two.source for one, two in pairs if one and two}
@@ -243,13 +243,13 @@ def _stated(group: Sequence[Setup]) -> dict[str, Given]:
 
 
 def _source(source: Origin, setup: Setup) -> Origin:
-    """Return a source without a version of Kafka that nobody states."""
+    """Return a source; a default of Kafka loses its version if no file states the version."""
     of_kafka = isinstance(source, Default) and source.of == KAFKA
     return kafka_default() if setup.own.kafka is None and of_kafka else source
 
 
 def _changes(group: Sequence[Setup]) -> Iterator[tuple[tuple[Decision, ...], list[Setup]]]:
-    """Yield the best changes, each with those before it, and the setups after them."""
+    """Yield one change, two changes and so on, each time the best, with the setups after them."""
     changes: tuple[Decision, ...] = ()
     for change, changed in best(group, most=_MOST_CHANGES):
         changes = (*changes, change)

@@ -1,6 +1,6 @@
 """Which crashes stop a partition: no replica may lead, or too few replicas ack.
 
-An interruption while a leader is elected is not a stop: clients retry through it.
+An interruption while a leader is elected is not a stop, because clients retry.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Stop:
 
 
 def with_rules_in_force(setup: Setup) -> Setup:
-    """Return the setup with the version whose rules apply, which ZooKeeper may decide."""
+    """Return the setup with the version whose rules apply; ZooKeeper mode may change it."""
     question = question_of(setup)
     partition = replace(setup.partition, kafka_version=question.kafka_version, elr=question.elr)
     return replace(setup, partition=partition)
@@ -57,7 +57,7 @@ RULES = eras_of("")[-1].release
 def question(
     partition: Configuration, effect: Effect, *, replicas: int = 0, minimum: int = 0
 ) -> Question:
-    """Return what is asked about a partition. replicas, minimum: in place of its own."""
+    """Return the question about a partition. replicas, minimum: to use instead of its own."""
     replicas = replicas or partition.replication_factor
     return _asked(
         elr=partition.profile.elr,

@@ -1,4 +1,4 @@
-"""The least changes of settings that remove a loss, each tried with the model, and its price."""
+"""The smallest changes of settings that remove a loss, tried with the model, with their prices."""
 
 from __future__ import annotations
 
@@ -82,10 +82,10 @@ def _with(setup: Setup, *, values: dict[str, str], **fields: object) -> Setup:
 
 
 def decided_by(setup: Setup, failures: Failures) -> tuple[Decision, ...]:
-    """Return the least changes that remove a loss, best first; empty if none does.
+    """Return the smallest changes that remove a loss, the best first; empty if there is none.
 
-    Each removes it alone, but for pairs, which name each other in their costs. Pairs are tried if
-    no change that can be afforded removes it alone.
+    Each change removes the loss alone. If no affordable change does, pairs of changes are tried;
+    the cost of each then names the other.
     """
     changes = [(one, applied(setup, one)) for one in candidates(setup)]
     alone = [one for one, after in changes if found_sets(after).keeps(failures)]
@@ -113,7 +113,7 @@ def _pairs(
 
 
 def _decision(setup: Setup, change: Change, other: Change | None = None) -> Decision:
-    """Return the decision for a change; a change that needs another one names it."""
+    """Return the decision for a change; its cost names the other change if it needs one."""
     given = setup.settings.get(change.setting) or _present(setup, change.setting)
     together = f"only together with {other.setting}={other.value}" if other else ""
     return decision(
@@ -141,9 +141,9 @@ def _present(setup: Setup, setting: str) -> Given:
 
 
 def best(setups: Sequence[Setup], *, most: int = 3) -> Iterator[tuple[Decision, tuple[Setup, ...]]]:
-    """Yield the change after which fewest failures lose, with the setups after it, then the next.
+    """Yield the change after which the fewest failures lose, with its setups, then the next.
 
-    Where no single change helps, two that help together follow each other.
+    If no single change helps, two changes that help together are yielded one after the other.
     """
     now = tuple(setups)
     while most > 0 and now:
@@ -188,7 +188,7 @@ def _alike(setups: Iterable[tuple[Setup, int]]) -> _Alike:
 
 
 def _plans(setups: _Alike) -> Iterator[tuple[tuple[Change, ...], tuple[int, ...]]]:
-    """Yield a change with the weight after it, or with each second one if it does not help."""
+    """Yield a change with the weight after it; if it does not help alone, pairs with another."""
     least = _weight(setups)
     for change in _shared(setups):
         after = _changed(setups, change)

@@ -1,4 +1,4 @@
-"""What a group does that finds no offset."""
+"""What a consumer group does if it finds no committed offset."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ackproof.scenario.librdkafka import EARLIEST
 
 
 def without_offset(reset: str) -> tuple[Effect, str]:
-    """Return the effect, and what its members do in words. reset: their auto.offset.reset."""
+    """Return the effect, and a sentence about the members. reset: their auto.offset.reset."""
     if reset in EARLIEST:
         return Effect.REPROCESSED, "repeat what is retained"
     if reset in ("none", "error"):

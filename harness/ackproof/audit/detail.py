@@ -1,4 +1,4 @@
-"""What an audit has besides the risks. Apart from `answer`, so that options are listed at once."""
+"""What an audit computes besides the risks. Its own module, so that `--help` imports little."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def difference(before: Audit | None, after: Audit, *, base: str) -> Difference:
 
 
 def _without(some: Iterable[Finding], others: Iterable[Finding]) -> list[Finding]:
-    """Return the findings that no other one implies, without accepted ones."""
+    """Return the findings that the other audit does not imply, without accepted ones."""
     alike: dict[object, list[Risk]] = defaultdict(list)
     for other in others:
         alike[_part(other)] += other.variants
@@ -59,7 +59,7 @@ def _implies(other: Risk, one: Risk) -> bool:
 
 
 def at_revision(paths: Sequence[Path], revision: str) -> dict[str, bytes]:
-    """Return the files that a git revision has at these paths, by their names as given now.
+    """Return the files at these paths in a git revision, by the names that were given.
 
     Raises ScenarioError outside a repository, and for an unknown revision.
     """

@@ -40,7 +40,7 @@ COMMITTING_FRAMEWORKS = ("spring", "quarkus", "smallrye", "kafka streams")
 
 
 def of_broker(setup: Setup, key: str) -> Given:
-    """Return a setting of the brokers, or of a topic of theirs if a file describes that."""
+    """Return a setting of the brokers, or of one of their topics if a file describes it."""
     name, of_topic = _OF_TOPICS.get(key, ("", ""))
     if name and (given := of_internal(setup, name, of_topic)):
         return given
@@ -76,7 +76,7 @@ _OF_TOPICS: Mapping[str, tuple[str, str]] = {
 
 
 def of_internal(setup: Setup, name: str, key: str) -> Given | None:
-    """Return the own setting of a topic of the brokers; None if no file has it."""
+    """Return a setting of the topic of this name; None if no file states it."""
     topic = next((one for one in setup.own.topics if one.name == name), None)
     if topic is None or key == REPLICAS:
         return topic.replication_factor if topic else None
@@ -94,13 +94,13 @@ def of_topic(setup: Setup, key: str) -> Given:
 
 
 def replication_factor(setup: Setup) -> Given:
-    """Return the topic's replication factor; of no file if it is assumed."""
+    """Return the topic's replication factor; its source is no file if it is assumed."""
     given = setup.settings.get(REPLICAS)
     return given or Given(str(setup.partition.replication_factor), NoFile.UNSTATED)
 
 
 def of_producer(setup: Setup, key: str, value: object) -> Given:
-    """Return a setting of the producer; `value` is that in force, if no file states it."""
+    """Return a setting of the producer. value: the one in force if no file states it."""
     settings = {} if setup.producer is None else setup.producer.settings
     given = setup.settings.get(key) or stated(settings, key)
     return given or Given(str(value), setup.producer.default if setup.producer else NoFile.UNSTATED)
@@ -123,6 +123,6 @@ def commits_itself(consumer: Client) -> bool:
 
 
 def stated(settings: Settings, key: str) -> Given | None:
-    """Return the value that a file states, also under another name of librdkafka."""
+    """Return the value that a file states, also under librdkafka's other names of the setting."""
     names = [key, *(alias for alias, name in ALIASES.items() if name == key)]
     return next((settings[name] for name in names if name in settings), None)

@@ -16,7 +16,7 @@ _ALL, _NONE = "all", "none"
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """Effects that count, from a likelihood on."""
+    """Effects that make an audit fail, if they are at least this likely."""
 
     effects: Collection[Effect]
     likelihood: str
@@ -31,7 +31,7 @@ DEFAULT_EFFECTS = (Effect.LOST, Effect.REFUSED)
 
 
 def thresholds(values: Sequence[str]) -> tuple[Threshold, ...]:
-    """Return the thresholds of the values of `--fail-on`; without a value lost, possible.
+    """Return the thresholds of the values of `--fail-on`; the default is `lost,possible`.
 
     A value has effects, a likelihood, or both, separated by commas or spaces. Raises ScenarioError
     for an unknown word.
@@ -61,7 +61,7 @@ def _threshold(value: str) -> Threshold:
 
 
 def with_failing(audit: Audit, of: Sequence[Threshold]) -> Audit:
-    """Return the audit with the risks marked that reach a threshold.
+    """Return the audit with a mark on each risk that reaches a threshold.
 
     If it was compared with an earlier configuration, only new risks fail.
     """

@@ -1,4 +1,4 @@
-"""The failures that audits know: what each is, what it does to a broker, and how sets compare."""
+"""The failures that an audit knows, what each does to a broker, and how sets of them compare."""
 
 from __future__ import annotations
 
@@ -36,10 +36,11 @@ Failures = tuple[Failure, ...]
 class Event:
     """What a failure is.
 
-    once, several: in a sentence; a number fills the braces. a_broker, brokers: what one or several
-    do in failures that are alike; '' for other events. loses_log: a log may lose records. severity:
-    of the end of a broker, the mildest is 1; 0 for other events. perturbation: that of the model's
-    adversary with which a schedule makes it; '' if none does.
+    once, several: the failure in a sentence; a number fills the braces. a_broker, brokers: what one
+    or several brokers do, in a sentence about similar failures; '' for other events. loses_log:
+    whether a log may lose records. severity: of the end of a broker, from 1 for the mildest; 0 for
+    other events. perturbation: the model's perturbation by which a schedule causes the failure; ''
+    if no schedule can.
     """
 
     meaning: str
@@ -154,7 +155,7 @@ WAYS = sorted(
 
 @cache
 def kinds(failures: Failures) -> tuple[str, ...]:
-    """Return what failures that are alike have in common: how many brokers end, and lose a log."""
+    """Return what similar failures share: how many brokers end, and how many lose their log."""
     if len(failures) == 1 and failures[0] in WAYS:
         return ("one broker",)
     return tuple(sorted(map(_kind, failures)))

@@ -1,4 +1,4 @@
-"""Findings: each risk with its file and line, and in sentences."""
+"""Findings: risks in sentences, each with its file and line."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def detail(finding: Finding) -> str:
 
 
 def text(finding: Finding) -> str:
-    """Return the title, unless the detail says it, and the detail."""
+    """Return the title and the detail; a loss with its own sentence has no title."""
     if finding.risk.effect is Effect.LOST and finding.risk.text:
         return f"{_topic(finding.answer)}{detail(finding)}"
     return f"{title(finding)}. {detail(finding)}".rstrip()
@@ -57,7 +57,7 @@ def of_answer(answer: Answer, audit: Audit) -> list[Finding]:
 
 
 def _place(answer: Answer, risk: Risk, fallback: str) -> tuple[str, int]:
-    """Return the deciding setting's file and line, else those of any setting that files state."""
+    """Return file and line of the setting that decides, else of any setting that a file states."""
     sources = [one.source for one in risk.decided_by]
     sources += [given.source for given in answer.settings.values()]
     for source in sources:

@@ -1,6 +1,6 @@
-"""Finishes an audit: one answer for many alike topics, the traces and the worst loss to show.
+"""Finishes an audit: joins the answers of similar topics, and adds traces and the worst loss.
 
-Outputs show what is here; they search nothing.
+Outputs only show what is computed here.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _RARE = ("B12", "B13", "B22", "B23")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """An answer without traces. setups: for each of its risks one that has it.
+    """An answer without traces. setups: for each risk, a setup that has it.
 
     copied: whether it is the answer of another topic that has the same settings.
     """
@@ -85,7 +85,7 @@ def _worst(draft: Draft) -> Risk | None:
 def losses(risks: Iterable[Risk]) -> list[Risk]:
     """Return the losses that nobody accepted, the worst first.
 
-    Of those under assumptions, the ones of the newest version and with acks=all come first.
+    Among those that hold under assumptions, the newest version and acks=all come first.
     """
     return sorted(filter(_is_open_loss, risks), key=_severity)
 
@@ -109,7 +109,7 @@ def _severity(risk: Risk) -> tuple[int, ...]:
 
 
 def grouped(answers: Sequence[Answer]) -> list[list[int]]:
-    """Return the numbers of answers in groups that differ by the topic's name only."""
+    """Return the indexes of answers, in groups whose answers differ only in the topic's name."""
     groups: dict[object, list[int]] = {}
     for number, answer in enumerate(answers):
         groups.setdefault(_key(answer), []).append(number)

@@ -58,6 +58,6 @@ def variants(risks: Iterable[Risk]) -> list[list[Risk]]:
 
 
 def apart_from_ways(risk: Risk) -> object:
-    """Return what a risk has in common with its variants: the marks and the changes, too."""
+    """Return what a risk shares with its variants, marks and changes included."""
     changes = tuple((change.setting, change.change) for change in risk.decided_by)
     return replace(identity(risk), failures=()), kinds(risk.failures), risk.accepted, changes

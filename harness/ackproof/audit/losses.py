@@ -86,7 +86,7 @@ def found_sets(setup: Setup) -> FailureSets:
 
 
 def exposed(setup: Setup, partition: Configuration | None = None) -> Exposed:
-    """Return what decides about losses, one object for all setups with the same rules."""
+    """Return the inputs that decide about losses; setups with the same rules share one object."""
     partition = partition or setup.partition
     combined = setup.own.combined.value if setup.combined and setup.own.combined else 0
     return _exposed(
@@ -108,7 +108,7 @@ def _exposed(question: Question, acks_0: bool, flushed: bool, racks: int, combin
 
 
 def question_of(setup: Setup, partition: Configuration | None = None) -> Question:
-    """Return the rules of a setup; a broker in ZooKeeper mode keeps those of the last version."""
+    """Return the rules of a setup; in ZooKeeper mode those of the last version that has it."""
     partition = partition or setup.partition
     return _question(
         partition.kafka_version,
@@ -244,7 +244,7 @@ def case_of(setup: Setup, failures: Sequence[Failure]) -> str:
 
 
 def by_unclean_election(setup: Setup) -> str:
-    """Return the case of an election outside the ISR: with transactions markers are lost, too."""
+    """Return the case of an unclean election; with transactions also markers are lost."""
     transactional = setup.producer and TRANSACTIONAL_ID in setup.producer.settings
     return "B54" if transactional else "B4"
 

@@ -1,4 +1,4 @@
-"""Joins the risks of all setups of a topic and producer, and says under which values each holds."""
+"""Joins the risks of all setups of a topic and producer, each with the values it needs."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _Value = str | Versions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assumed:
-    """The answers under each combination of the values that nobody states.
+    """The answers under each combination of the values that no file states.
 
-    whens: these values, an entry for each answer. risks: in parts, which answers share; they repeat
-    no value in their own `when`. parts: which of them each answer has, in its order.
+    whens: the values of each answer. risks: in parts, which answers share; their own `when` does
+    not repeat these values. parts: the indexes of the parts of each answer, in order.
     """
 
     whens: tuple[When, ...]
@@ -41,7 +41,7 @@ class Assumed:
         )
 
     def and_(self, other: Assumed) -> Assumed:
-        """Return these answers and further ones of the same whole."""
+        """Return these answers and further ones that share the same risks."""
         return replace(
             self,
             whens=(*self.whens, *other.whens),
@@ -55,7 +55,7 @@ class Assumed:
         return chain.from_iterable(self.risks[part] for part in self.parts[number])
 
     def having(self) -> Iterator[tuple[Risk, int]]:
-        """Yield each risk with the answers that have it, a bit each."""
+        """Yield each risk with the answers that have it, as a bit set."""
         points: dict[int, int] = {}
         for number, parts in enumerate(self.parts):
             for part in parts:
@@ -101,7 +101,7 @@ def survives(assumed: Assumed) -> tuple[Failures, ...]:
 
 
 def survived(different: Iterable[tuple[Failures, ...]]) -> frozenset[Failures]:
-    """Return the sets of failures, sorted, that are within one of each tuple."""
+    """Return the sets of failures, sorted, that are part of a set in every tuple."""
     every = [*map(_within_any, different)]
     return frozenset.intersection(*every) if every else frozenset()
 
@@ -116,7 +116,7 @@ def undecided(assumed: Assumed) -> tuple[Failures, ...]:
 
 
 class Space:
-    """The combinations of assumed values of some setups. Sets of them are numbers, a bit each."""
+    """The combinations of assumed values of some setups, as points. Sets of points are bit sets."""
 
     def __init__(self, whens: Sequence[When]) -> None:
         self.keys = list(dict.fromkeys(key for when in whens for key in when))
@@ -131,7 +131,7 @@ class Space:
         return {key: value for key, value in when.items() if key not in self._values}
 
     def _points(self, keys: Sequence[str]) -> Mapping[tuple[_Value, ...], int]:
-        """Return the points that have the same values of these keys, by the values."""
+        """Group the points by their values of these keys."""
         known = tuple(keys)
         if known not in self._alike:
             alike: dict[tuple[_Value, ...], int] = {}
@@ -143,7 +143,7 @@ class Space:
         return self._alike[known]
 
     def boxes(self, inside: int) -> list[tuple[int, dict[str, _Value]]]:
-        """Return boxes of points that cover `inside`, each with its values."""
+        """Return boxes that together cover the points `inside`, each with its values."""
         if inside not in self._boxes:
             self._boxes[inside] = [*self._covering(inside)]
         return self._boxes[inside]
@@ -171,7 +171,7 @@ class Space:
         return keys
 
     def _value(self, key: str, values: frozenset[_Value]) -> _Value:
-        """Return the joined values; '' if they are all there are."""
+        """Return the joined values; '' if no other value is possible."""
         ordered = [value for value in self._values[key] if value in values and value]
         if len(ordered) == len(self._values[key]):
             return ""

@@ -1,4 +1,4 @@
-"""Makes the settings of a producer in force, for each value that its files leave open."""
+"""Computes the settings of a producer that are in force, for each value that is not stated."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class ProducerSettings:
 
 
 def producers(producer: Client | None, kafka: str) -> Iterator[ProducerSettings]:
-    """Yield the effective settings of a producer, for each value of what nobody states."""
+    """Yield the effective settings of a producer, for each combination of unstated values."""
     if producer is None:
         for acks, idempotence in (("0", False), ("1", False), ("all", False), ("all", True)):
             if idempotence and not Profile.of(kafka).transactions:
@@ -160,7 +160,7 @@ def _java(producer: Client, release: str, when: Mapping[str, str]) -> ProducerSe
 def _in_force(
     stated: Mapping[str, Given], default: Origin, *, refusal: str, **effective: Any
 ) -> ProducerSettings:
-    """Return the effective settings, those that are not stated with the source `default`."""
+    """Return the effective settings; those that are not stated have a default as source."""
     acks, idempotence = effective["acks"], effective["idempotence"]
     try:
         require_legal(
@@ -187,6 +187,6 @@ def _out_of_range(settings: Mapping[str, Given]) -> str:
 
 
 def whole(given: Given | None, default: int) -> int:
-    """Return a count from 1; `default` for what is not a number, such as a placeholder."""
+    """Return a number of at least 1; `default` if the text is no number, such as a placeholder."""
     text = given.value.strip() if given else ""
     return int(text) if re.fullmatch(r"[0-9]{1,9}", text) and int(text) else default

@@ -1,4 +1,4 @@
-"""Makes scenarios of an audit's losses, with the user's configuration, and runs them on brokers."""
+"""Turns the losses of an audit into scenarios with the user's configuration, and runs them."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def write_scenarios(
 
 
 def _write(own: OwnConfig, answer: Answer, risk: Risk, out: Path) -> Path:
-    """Write the schedule of the model's shortest way, else the catalogue's with these settings."""
+    """Write a schedule: of the model's shortest trace, else the catalogue's with these settings."""
     setup = _setup(own, answer, risk)
     stated = _stated(setup)
     name = re.sub(r"[^a-z0-9]+", "-", f"audit-{_name(risk)}".lower())
@@ -130,7 +130,7 @@ def _text(source: str, own: OwnConfig, setup: Setup) -> str:
 
 
 def _setup(own: OwnConfig, answer: Answer, risk: Risk) -> Setup:
-    """Return the newest setup that has the loss, the newest of all for other risks."""
+    """Return the newest setup that has the loss; for other risks, the newest setup."""
     for group in setups(own, topic=answer.topic):
         if (group[0].producer.name if group[0].producer else "") != answer.producer:
             continue

@@ -21,7 +21,7 @@ def writes_topic_of_connect(producer: Client) -> bool:
 def exactly_once(producer: Client) -> Iterator[Decision]:
     """Yield the setting by which Connect's producers become transactional (KIP-618, KIP-710).
 
-    That of the status topic never does; it does not retry.
+    The producer of the status topic never does, and does not retry.
     """
     retries = producer.settings.get(RETRIES)
     if (

@@ -25,7 +25,7 @@ class Request:
     """What is audited, and what is asked about it.
 
     files: of any shape that `own_config` reads, and folders. kafka: the version of the brokers; ''
-    for that of the files. topic: only this one. from_cluster: a running cluster that is asked too,
+    for that of the files. topic: only this one. from_cluster: a running cluster to ask as well,
     with the settings of a client. fail_on: the risks that fail, as for `--fail-on`. against: a
     revision of git or a path to compare with; then only new risks fail. prove: the cases to run on
     brokers, all losses if it is empty; None for none. scenarios, runs: folders for these runs.
@@ -46,10 +46,10 @@ class Request:
 
 
 def audit(request: Request) -> Audit:
-    """Return the finished audit: read, answered, compared, marked, with all that outputs show.
+    """Return the finished audit, with everything that outputs show.
 
-    Raises ScenarioError if nothing can be read, for an unknown topic, and for words of the request
-    that mean nothing; with `prove` the errors of a run.
+    Raises ScenarioError if nothing can be read, for an unknown topic, and for unknown words in the
+    request; with `prove` also the errors of a run.
     """
     counted = thresholds(request.fail_on)
     began = time.monotonic()

@@ -1,4 +1,4 @@
-"""Kinds of risks, and what all of them need: the record of a risk, a decision, an antichain."""
+"""Kinds of risks, and helpers for them: making a risk, a proposal, an antichain."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ FILE = Path(__file__).with_name("cases.json")
 
 
 class Subject(Enum):
-    """What a kind of risks is about, in the order in which an answer has them.
+    """The subject of a kind of risks, in the order in which an answer lists them.
 
-    REFUSED: a configuration with which nothing starts, so that it has no other risk. LOSSES: losses
-    by brokers and by defects, which decide about the failures that are survived.
+    REFUSED: a configuration that is not accepted, and therefore has no other risk. LOSSES: losses
+    by brokers and by defects, which decide which failures are survived.
     """
 
     REFUSED = "what starts"
@@ -49,9 +49,9 @@ class Text:
 class Kind:
     """A kind of risks: `KIND` of a module in `risks/`, whose `risks(setup)` finds them.
 
-    title: what happens, for the list. texts: what is said, by effect. failures: after which of them
-    it happens; none if it needs none. cases: further known losses, besides those of the texts.
-    removed_by: settings with their new values that remove it; not each of them in every case.
+    title: what happens, for the list. texts: by effect. failures: those after which it happens;
+    empty if it needs no failure. cases: further known losses, besides those of the texts.
+    removed_by: settings with new values that remove it; some of them not in every case.
     """
 
     title: str
@@ -85,10 +85,10 @@ class Kind:
         decided_by: Sequence[Decision] = (),
         **values: str,
     ) -> Risk:
-        """Return a risk of a setup. effect: which, if the kind has several.
+        """Return a risk of a setup. effect: needed if the kind has several effects.
 
-        text, at_risk, trace, case: in place of what the kind says. when: values assumed besides
-        those of `Setup.when`. values: for the braces.
+        text, at_risk, trace, case: replace those of the kind. when: assumed values, in addition to
+        `Setup.when`. values: fill the braces of the text.
         """
         effect = effect or self.effects[0]
         said = self.texts[effect]
@@ -107,7 +107,7 @@ class Kind:
         )
 
     def never(self, setup: Setup, text: str, *, decided_by: Sequence[Decision]) -> Risk:
-        """Return what happens for certain and without a failure, from the start on."""
+        """Return a risk that is certain from the start, without a failure."""
         return Risk(
             effect=self.effects[0],
             likelihood="certain",
@@ -120,7 +120,7 @@ class Kind:
 def decision(
     setting: str, given: Given | Count, change: object, cost: str = "", *, of: Client | None = None
 ) -> Decision:
-    """Return a proposal. of: the client whose setting it is, which its file may prefix."""
+    """Return a proposal. of: the client whose setting it is; its file may have a prefix."""
     return Decision(
         setting=f"{of.prefix if of else ''}{setting}",
         value=str(given.value),

@@ -1,8 +1,8 @@
-"""Makes the setups of an audit: for each topic and producer, one for each value nobody states.
+"""Makes the setups of an audit: for each topic and producer, one for each unstated value.
 
-A stated value counts by Kafka's precedence: the topic's setting, the brokers', the default of the
-version. A setting that decides about acked records and has no value gets each of its values in
-turn, and `Setup.when` names the value. So no answer depends on an assumption that it does not name.
+Values follow Kafka's precedence: the topic's setting, the brokers' setting, the version's default.
+If a setting decides about acked records and has no value, there is a setup for each possible value,
+and `Setup.when` has the value. So every answer names the assumptions on which it depends.
 """
 
 from __future__ import annotations
@@ -87,9 +87,9 @@ def eras_of(mode: str, releases: tuple[str, ...] = RELEASES) -> tuple[Era, ...]:
 def _rules(release: str) -> Profile:
     """Return the rules on which answers of an audit depend.
 
-    Left out are those of transactions and their offsets, how long timers are, and an epoch that
-    only tells which of two shrinks came first. A new rule of `Profile` is not left out, so that the
-    versions that have it become an era of their own.
+    Rules of transactions and their offsets, lengths of timers, and an epoch that only orders two
+    shrinks are left out. A new rule of `Profile` is included by default, so that the versions with
+    it become an era of their own.
     """
     ignored = Profile.not_read_by(Reader.AUDIT)
     defaults = {rule.name: rule.default for rule in fields(Profile) if rule.name in ignored}
@@ -154,14 +154,14 @@ def setups(own: OwnConfig, *, topic: str = "") -> Iterator[tuple[Setup, ...]]:
 def writers(own: OwnConfig, topic: Topic) -> Sequence[Client | None]:
     """Return the producers of a topic, None if no file has one.
 
-    Some topics have a producer that writes no other.
+    A producer that is limited to one topic writes only this topic.
     """
     only = [one for one in own.producers if one.writes and one.writes == topic.name]
     return only or [one for one in own.producers if not one.writes] or [None]
 
 
 def hidden(topic: Topic) -> bool:
-    """Whether brokers have a topic for themselves: its settings count, and nobody asks about it."""
+    """Whether a topic is internal to brokers: it has no answer, but its settings matter."""
     return topic.name.startswith("__")
 
 
@@ -286,9 +286,9 @@ def _defaults_hold(own: OwnConfig, topic: Topic) -> bool:
 def _effective(
     own: OwnConfig, topic: Topic, key: str, default: Given, *, of_controllers: bool = False
 ) -> Given | None:
-    """Return a setting by Kafka's precedence; None if files that were not given may have it.
+    """Return a setting by Kafka's precedence; None if a file that was not given may have it.
 
-    of_controllers: if files describe controllers, their value counts and not that of brokers.
+    of_controllers: use the controllers' value, not the brokers', if files describe controllers.
     """
     of_nodes = own.controller if of_controllers and own.controller else own.broker
     stated = topic.settings.get(key) or of_nodes.get(key)
@@ -300,7 +300,7 @@ _Assumed = tuple[int, Given, When]
 
 
 def _replicas(own: OwnConfig, topic: Topic) -> Iterator[_Assumed]:
-    """Yield the replication factors; that of the brokers counts for topics that they create."""
+    """Yield the replication factors; topics that brokers create have the brokers' default."""
     given = topic.replication_factor
     if given is None and not topic.name:
         given = own.broker.get(DEFAULT_REPLICATION_FACTOR)
@@ -317,9 +317,9 @@ def _replicas(own: OwnConfig, topic: Topic) -> Iterator[_Assumed]:
 
 
 def _racks(own: OwnConfig) -> Sequence[_Assumed]:
-    """Return the number of racks; a label of Kubernetes' nodes has a value for each of their zones.
+    """Return the number of racks.
 
-    Its number is unknown: two or three.
+    A label of Kubernetes nodes stands for their zones: it is assumed that there are two or three.
     """
     values = {given.value: given for given in own.racks.values()}
     if label := next((given for value, given in values.items() if "/" in value), None):
@@ -353,8 +353,8 @@ def _minima(own: OwnConfig, topic: Topic, kafka: str, replicas: int) -> Iterator
 def _unclean(own: OwnConfig, topic: Topic, kafka: str, *, zookeeper: bool) -> Iterator[_Assumed]:
     """Yield 1 where unclean elections are enabled, else 0.
 
-    With KRaft the value counts that the controllers have (`ConfigurationControlManager`): without
-    their file, that of nodes which are brokers only does not decide, even if they run.
+    With KRaft the controllers' value applies (`ConfigurationControlManager`). Without their file,
+    the value of nodes that are only brokers does not decide, even if running brokers answered.
     """
     default = Given(str(Profile.of(kafka).unclean_by_default).lower(), kafka_default(kafka))
     kraft = not zookeeper
@@ -379,7 +379,7 @@ def _brokers_only(own: OwnConfig) -> bool:
 def _versions(own: OwnConfig) -> Iterator[_Version]:
     """Yield the versions, each with the modes that it may run in.
 
-    A mode that nobody states is named for all versions, if one of them has both.
+    If the mode is not stated and a version has both modes, the mode is named for all versions.
     """
     versions, mode = [*_releases(own)], _mode(own)
     both = [KRAFT_SINCE <= _line(release) < ZOOKEEPER_UNTIL for release, _ in versions]

@@ -75,7 +75,7 @@ def table(
 
 @dataclass(frozen=True, kw_only=True)
 class _Part:
-    """The answers of a column: all of today, those of some values, or those after changes."""
+    """The answers of a column: today's, those with some values, or those after changes."""
 
     head: Column
     assumed: Assumed
@@ -86,7 +86,7 @@ class _Part:
 
     @cached_property
     def _risks(self) -> Mapping[Effect, Mapping[tuple[Failures, str, str], int]]:
-        """The answers with each effect, a bit each, by failures, known case and likelihood."""
+        """The answers that have each risk, as bit sets, by failures, known case and likelihood."""
         by_effect: dict[Effect, dict[tuple[Failures, str, str], int]] = {}
         for risk, points in self.assumed.having():
             of_effect = by_effect.setdefault(risk.effect, {})
@@ -109,7 +109,7 @@ class _Part:
     def cell(
         self, effect: Effect, failures: Failures | None, *, none: Cell, case: str | None = None
     ) -> Cell:
-        """Return the cell for an effect of these failures, or of any; `none` if it has none.
+        """Return the cell for an effect of these failures, or of any; `none` if no answer has it.
 
         case: only risks of this known case.
         """
@@ -127,7 +127,7 @@ class _Part:
         )
 
     def lost(self, failures: Failures) -> Cell:
-        """Return the cell about a loss; `_UNKNOWN` if nobody searched for it."""
+        """Return the cell about a loss; `_UNKNOWN` if it was not searched."""
         survived = tuple(sorted(failures)) in self._survived
         unfinished = any(covers(part, failures) for part in self._undecided)
         none = _SAFE if survived else _UNDECIDED if unfinished else _UNKNOWN
@@ -152,7 +152,7 @@ class _Part:
 
 
 def _split(assumed: Assumed) -> list[_Part]:
-    """Return a column for each value of an unstated setting that has few, else one for today."""
+    """Return a column for each value of an unstated setting with few values, else one for today."""
     for key in _SPLIT_BY:
         values = list(dict.fromkeys(when[key] for when in assumed.whens if key in when))
         if 1 < len(values) <= _MOST_VALUES and all(key in when for when in assumed.whens):
@@ -173,7 +173,7 @@ _Cells = Mapping[Failures, tuple[Cell, ...]]
 
 
 def _losses(answer: Answer, parts: Sequence[_Part]) -> _Cells:
-    """Return the cells about losses, of familiar failures and of those that lose."""
+    """Return the cells about losses, for familiar failures and for failures that lose."""
     every = [*_FAMILIAR, *(risk.failures for risk in answer.risks if risk.effect is Effect.LOST)]
     for part in parts:
         every += part.losing
@@ -189,7 +189,7 @@ def _losses(answer: Answer, parts: Sequence[_Part]) -> _Cells:
 def _without_repetition(
     parts: Sequence[_Part], cells: _Cells
 ) -> tuple[list[_Part], dict[Failures, tuple[Cell, ...]]]:
-    """Join columns of values with the same cells, and leave out changes that change no cell."""
+    """Join equal columns, and leave out changes that change no cell."""
     joined: list[tuple[_Part, tuple[Cell, ...]]] = []
     left_out: tuple[tuple[str, str], ...] = ()
     for number, part in enumerate(parts):
@@ -215,7 +215,7 @@ def _without_repetition(
 
 
 def _loss_rows(answer: Answer, parts: Sequence[_Part], cells: _Cells) -> tuple[list[Row], int]:
-    """Return the rows about losses, and the number of sets of failures that have none."""
+    """Return the rows about losses, and the number of losing sets that have no row."""
     shown = {failures: of_set for failures, of_set in cells.items() if of_set[0] != _UNKNOWN}
     shown = {
         failures: of_set
@@ -252,7 +252,7 @@ def _replaces(
 ) -> bool:
     """Whether `other` makes a row redundant: a safe superset, or a losing subset.
 
-    Of sets in which brokers end in worse ways, only familiar ones have a row.
+    A set in which brokers only end in worse ways has a row only if it is familiar.
     """
     alike = all(cell in (_UNKNOWN, said) for cell, said in zip(cells, others, strict=True))
     if other == failures or not alike:
@@ -263,7 +263,7 @@ def _replaces(
 
 
 def _rank(cells: tuple[Cell, ...]) -> int:
-    """Return how soon a row is left out of a long table: losses of old versions only first."""
+    """Return the rank of a row; rows that concern only old versions are left out first."""
     if set(cells) == {_SAFE}:
         return 1
     lost = [cell for cell in cells if cell.word in _WORDS[Effect.LOST]]
@@ -273,7 +273,7 @@ def _rank(cells: tuple[Cell, ...]) -> int:
 
 
 def _recent(cell: Cell) -> bool:
-    """Whether a condition holds for the newest version, or none depends on the version."""
+    """Whether a condition holds for the newest version, or no condition names a version."""
     versions = [dict(condition).get(_VERSION) for condition in cell.conditions]
     return any(isinstance(one, Versions) and one.newest for one in versions) or not any(versions)
 

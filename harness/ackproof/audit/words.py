@@ -50,7 +50,7 @@ def _joined(parts: list[str], by: str = "and") -> str:
 
 
 def phrase_of(alike: Sequence[Failures], replicas: int | None = None) -> str:
-    """Return in words the sets of failures of which any one suffices; all have the same kinds."""
+    """Return alternatives in words: any of these sets suffices. All have the same kinds."""
     first = alike[0]
     if len(alike) == 1:
         return phrase(first, replicas)

@@ -19,8 +19,8 @@ from ackproof.own_config.tree import Block, NotYamlError, Text, flat
 class Framework:
     """A framework of applications.
 
-    recognises: whether settings are of this framework, by the text of the file. clients: makes
-    clients of them.
+    recognises: whether settings are of this framework, given the text of the file. clients: returns
+    the clients that settings describe.
     """
 
     recognises: Callable[[Source, Mapping[str, Text]], bool]
@@ -76,9 +76,9 @@ def _shared(source: Source) -> dict[str, Text]:
 
 
 def _named(clients: Sequence[tuple[str, tuple[Client, ...]]], shared: bool) -> tuple[Client, ...]:
-    """Return clients with the profile in their names, if it changes them.
+    """Return the clients of a profile, with its name in theirs if the profile changes them.
 
-    shared: whether the clients of no profile are those of another file.
+    shared: whether the clients without a profile come from another file.
     """
     common = next((own for profile, own in clients if not profile), ())
     changed = (
@@ -91,7 +91,7 @@ def _named(clients: Sequence[tuple[str, tuple[Client, ...]]], shared: bool) -> t
 
 
 def _documents(source: Source) -> list[tuple[str, dict[str, Text]]]:
-    """Return the settings of each profile; '' is the name of what all profiles share."""
+    """Return the settings of each profile; '' stands for those that all profiles share."""
     named = _PROFILE.fullmatch(PurePath(source.name).name)
     default = named[1] if named else ""
     found: list[tuple[str, dict[str, Text]]] = []
@@ -135,12 +135,12 @@ def unquoted(key: str) -> str:
 
 
 def relaxed(key: str) -> str:
-    """Return a name of Spring in its canonical form as far as prefixes need it."""
+    """Return a setting of Spring by its canonical name, as far as prefixes need it."""
     return key.lower().replace("_", "-")
 
 
 def names_kafka(source: Source, pairs: Mapping[str, Text]) -> bool:
-    """Whether a file that is named like an application's has settings `kafka.…`."""
+    """Whether a file has an application's usual name and settings `kafka.…`."""
     if not _APPLICATION.match(PurePath(source.name).name):
         return False
     own = under({relaxed(key): value for key, value in pairs.items()}, "kafka.")

@@ -1,4 +1,4 @@
-"""Makes clients of settings."""
+"""Recognises the clients that settings describe."""
 
 from __future__ import annotations
 

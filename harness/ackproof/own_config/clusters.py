@@ -1,4 +1,4 @@
-"""Finds which files describe which cluster, and which clusters the other files are about."""
+"""Groups files by the cluster that they describe, and assigns the other files to clusters."""
 
 from __future__ import annotations
 
@@ -67,10 +67,10 @@ def _agreed(nodes: Iterable[Node]) -> set[str]:
 
 
 def _apart(file: str, part: Part) -> list[Part]:
-    """Return a part for each cluster among the nodes of a file, and one for what is no node.
+    """Split a file into a part for each cluster of its nodes, and one for everything else.
 
-    Nodes are of two clusters if they name different controllers, or different ZooKeepers and have
-    the same identities.
+    Nodes belong to different clusters if they name different controllers, or if they name different
+    ZooKeepers and have the same ids.
     """
     groups: list[list[Node]] = []
     for node in part.nodes:
@@ -107,7 +107,7 @@ def _addresses(node: Node, key: str) -> set[str]:
 
 
 def _common(one: str, other: str) -> int:
-    """Return how many folders two files have in common, from the top."""
+    """Return how many leading folders the paths of two files share."""
     pairs = zip(PurePath(one).parent.parts, PurePath(other).parent.parts, strict=False)
     return next((at for at, (left, right) in enumerate(pairs) if left != right), 99)
 
@@ -115,9 +115,10 @@ def _common(one: str, other: str) -> int:
 def clusters(parts: Sequence[Read]) -> list[tuple[str, list[Read]]]:
     """Return the files of each cluster with its name.
 
-    Files of one kind describe one cluster if they are in one folder, or share their controllers or
-    ZooKeeper, and have no node in common. A file without nodes belongs to the cluster that it
-    names, or whose servers its clients know, or that is nearest by folder; else to all of them.
+    Files of one kind describe one cluster if they are in one folder or share their controllers or
+    ZooKeeper, and do not describe the same node. A file without nodes belongs to the cluster that
+    it names, else to the one whose servers its clients name, else to the nearest by folder, else to
+    all.
     """
     parts = [(file, one) for file, part in parts for one in _apart(file, part)]
     found: list[_Cluster] = []
@@ -142,7 +143,7 @@ def clusters(parts: Sequence[Read]) -> list[tuple[str, list[Read]]]:
 
 
 def _of_others(found: Sequence[_Cluster], file: str, part: Part) -> list[int]:
-    """Return which clusters a file without nodes is about."""
+    """Return the clusters to which a file without nodes belongs."""
     named = [at for at, one in enumerate(found) if part.cluster and one.name == part.cluster]
     known = [at for at, one in enumerate(found) if one.known_to(part)]
     nearness = [max(_common(file, name) for name, _ in one.members) for one in found]

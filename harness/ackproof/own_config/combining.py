@@ -118,7 +118,7 @@ def _not_given(parts: Sequence[tuple[str, Part]]) -> list[Given]:
 
 
 def _settings(brokers: Sequence[Node], notes: list[str]) -> dict[str, Given]:
-    """Return the settings of brokers by their precedence, and note those in which they differ."""
+    """Return the settings of brokers by precedence, and note those that differ between brokers."""
     ranked: dict[str, dict[Rank, list[Given]]] = {}
     for node in brokers:
         for key, given in node.settings.items():
@@ -145,7 +145,7 @@ def _settings(brokers: Sequence[Node], notes: list[str]) -> dict[str, Given]:
 
 
 def _of_controllers(nodes: Sequence[Node]) -> dict[str, Given]:
-    """Return the settings of controllers, which read those that are dynamic for all brokers."""
+    """Return the settings of controllers, including those that are dynamic for all brokers."""
     controllers = [node for node in nodes if "controller" in node.roles]
     return {**_settings(controllers, []), **_dynamic(nodes)} if controllers else {}
 
@@ -155,7 +155,7 @@ def _dynamic(nodes: Sequence[Node]) -> dict[str, Given]:
 
 
 def _matters(key: str) -> bool:
-    """Whether brokers must agree in a setting; names, addresses and folders are their own."""
+    """Whether brokers must agree in a setting; names, addresses and folders may differ."""
     return key in _SMALLER_LOSES or not (
         key in _OWN
         or key.startswith(("advertised.", "listener", "inter.broker", "log.dir", "controller."))
@@ -180,7 +180,7 @@ def _all(values: Iterable[Given | Count]) -> str:
 
 
 def _controllers_only(node: Node, brokers: Sequence[Node], notes: list[str]) -> None:
-    """Report settings of a controller that apply to the topics of its brokers."""
+    """Note what a controller's file decides about its brokers' topics, and what it does not."""
     for key in (MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION_ENABLE) if brokers else ():
         given = node.settings.get(key)
         theirs = next((broker.settings[key] for broker in brokers if key in broker.settings), None)
@@ -220,7 +220,7 @@ def _number(text: str) -> int:
 
 
 def _since(parts: Sequence[tuple[str, Part]], nodes: Iterable[Node]) -> Given | None:
-    """Return the oldest version that the files allow: a broker knows the protocol it is set to."""
+    """Return the oldest version that the files allow: brokers know the protocol they use."""
     if since := next((part.since for _, part in parts if part.since), None):
         return since
     for node in nodes:
@@ -276,7 +276,7 @@ _SPREAD = {"strimzi", "confluent operator", "koperator", "kubernetes"}
 
 
 def _most(shapes: set[str], files: Iterable[Sequence[Node]], notes: list[str]) -> Count | None:
-    """Return how many brokers files state: their sum, or the largest number of several files."""
+    """Return how many brokers files state: the sum if each file has some, else the largest."""
     counts = [
         count
         for nodes in files
@@ -294,7 +294,7 @@ def _most(shapes: set[str], files: Iterable[Sequence[Node]], notes: list[str]) -
 
 
 def _nodes(parts: Sequence[tuple[str, Part]]) -> dict[str, list[Node]]:
-    """Return the nodes of each file; a compose file `…override…` changes those of its neighbour."""
+    """Return the nodes of each file; compose files `…override…` are applied to their neighbour."""
     found: dict[str, list[Node]] = {}
     for file, part in sorted(parts, key=lambda one: "override" in PurePath(one[0]).name):
         folder = str(PurePath(file).parent)
@@ -318,7 +318,7 @@ def _distinct(brokers: Sequence[Node]) -> Count | None:
 
 
 def _voters(nodes: Sequence[Node], at_least: int = 0) -> Count | None:
-    """Return the number of controllers in the list that a node has of them."""
+    """Return how many controllers a node's list of controllers has."""
     for node in nodes:
         lists = [node.settings[key] for key in _VOTERS if key in node.settings]
         # A bootstrap list of one server may lead to more.
@@ -331,7 +331,7 @@ def _voters(nodes: Sequence[Node], at_least: int = 0) -> Count | None:
 
 
 def _topics(topics: Sequence[Topic], notes: list[str]) -> tuple[Topic, ...]:
-    """Return topics by name, with the settings of all files; a later file outranks earlier ones."""
+    """Return topics by name, with the settings of all files; later files take precedence."""
     merged: dict[str, Topic] = {}
     for topic in topics:
         before = merged.get(topic.name)
@@ -386,7 +386,7 @@ def _problem(key: str, value: str) -> str:
 
 
 def _misspelt(own: OwnConfig) -> list[str]:
-    """Return a warning for each name that is nearly a setting's."""
+    """Return a warning for each name that is almost the name of a setting."""
     scopes = [(own.broker, "broker"), *((topic.settings, "topic") for topic in own.topics)]
     return [
         f"{given.source}: {key}: Kafka has no {scope} setting of this name; did you mean {near!r}?"

@@ -35,7 +35,7 @@ def topics(source: Source, node: object) -> list[Topic]:
 
 
 def _altered(source: Source, options: str, line: int) -> Topic | None:
-    """Return the settings that a command adds to a topic; a warning for another change."""
+    """Return the settings that a command adds to a topic; other changes give a warning."""
     words = _words(options)
     short = re.search(r"--(topic|broker)(-defaults)?(?![\w-])", options)
     kind = words.get("entity-type") or (f"{short[1]}s" if short else "")
@@ -60,7 +60,7 @@ def _altered(source: Source, options: str, line: int) -> Topic | None:
 
 
 def _created(source: Source, options: str, line: int) -> Topic | None:
-    """Return the topic of one command; None if it does not name it."""
+    """Return the topic that a command creates; None if the command does not name it."""
     words = _words(options)
     where = source.at(line)
     if not _NAME.fullmatch(words.get("topic", "")):
@@ -108,7 +108,7 @@ def line_in(value: Text, position: int) -> int:
 
 
 def texts(node: object) -> Iterator[Text]:
-    """Yield the texts below a node; a list of words is one text, without blocks of lines."""
+    """Yield the texts below a node; words of a list are joined, but not its blocks of lines."""
     if isinstance(node, Text):
         yield node
     elif isinstance(node, list):

@@ -50,7 +50,7 @@ class Running:
 
 @dataclass(frozen=True, slots=True)
 class Default:
-    """A default that no file replaces. of: such as `Kafka`. version: '' if all have it."""
+    """A default value. of: such as `Kafka`. version: '' if all versions have it."""
 
     of: str
     version: str = ""
@@ -70,8 +70,8 @@ def kafka_default(version: str = "") -> Default:
 class NoFile(Enum):
     """A value that no file states.
 
-    ASSUMED: one of those that an audit tries. CHANGED: an audit changed it to see what that
-    prevents. CHOSEN: an audit chose it for a scenario that shows a risk.
+    ASSUMED: an audit tries it as one of several. CHANGED: an audit changed it to see what the
+    change prevents. CHOSEN: an audit chose it for a scenario that shows a risk.
     """
 
     UNSTATED = "not stated"
@@ -115,7 +115,7 @@ class FileRead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileRefused:
-    """A file of which nothing is used. reason: its looks, and a remedy."""
+    """A file that is not used. reason: what it looks like, and a remedy."""
 
     file: str
     reason: str
@@ -125,8 +125,8 @@ class FileRefused:
 class Topic:
     """A topic as far as files describe it. settings: its own, without those of brokers.
 
-    internal: Kafka Connect or MirrorMaker 2 has it for itself. in_force: a cluster printed its
-    settings, so that those left out have Kafka's defaults.
+    internal: whether Kafka Connect or MirrorMaker 2 uses it internally. in_force: whether a cluster
+    printed its settings; then omitted ones have Kafka's defaults.
     """
 
     name: str
@@ -141,10 +141,11 @@ class Topic:
 class Client:
     """A producer or a consumer.
 
-    name: the file, and the name in it if it has several. library: `java` or `librdkafka`; '' if the
-    file has only names that both know. settings: by the library's own names. version: of the client
-    library. framework: such as `Spring`, whose rules add to the library's; '' without one. writes:
-    the only topic that the producer writes, and that no other writes; '' without this limit.
+    name: the file, and the name in it if the file has several clients. library: `java` or
+    `librdkafka`; '' if both know all names in the file. settings: by the library's own names.
+    version: of the client library. framework: such as `Spring`, which adds rules to the library's;
+    '' without one. writes: the only topic that the producer writes, if no other producer writes it;
+    '' without this limit.
     prefix: precedes the names of its settings in its file, such as `B.producer.`. exactly_once:
     what the file of Connect states as `exactly.once.source.support`.
     """
@@ -167,7 +168,7 @@ class Client:
 
     @property
     def release(self) -> str:
-        """The version of its library with all its numbers; '' if it is not stated."""
+        """The complete version of its library; '' if it is not stated."""
         return "" if self.version is None else complete(self.version.value)
 
 
@@ -175,8 +176,8 @@ class Client:
 class OwnConfig:
     """A user's cluster and clients, as far as files or a running cluster describe them.
 
-    cluster: its name if there are several. kafka: the version, of some distributions without its
-    last number (`3.6`). since: the version is this or later; below: it is earlier. mode: `kraft` or
+    cluster: its name if there are several. kafka: the version; some distributions omit its last
+    number (`3.6`). since: the version is this or later; below: it is earlier. mode: `kraft` or
     `zookeeper`. brokers, controllers: how many; combined: how many nodes are both and so count
     twice. racks: the rack of each broker, by broker. broker: the settings of brokers, by Kafka's
     precedence; of values that differ between brokers the one that loses more. controller: the
@@ -215,5 +216,5 @@ class OwnConfig:
 
     @property
     def release(self) -> str:
-        """The version with all its numbers, `3.6.0` for `3.6`; '' if it is not stated."""
+        """The complete version, such as `3.6.0` for `3.6`; '' if it is not stated."""
         return "" if self.kafka is None else complete(self.kafka.value)

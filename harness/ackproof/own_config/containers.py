@@ -22,7 +22,7 @@ _OTHERS = re.compile(r"redpanda(?!data/(console|connect))|warpstream|automq|bufs
 
 @dataclass
 class Containers:
-    """What the containers of one file say."""
+    """The nodes, topics and clients that the containers of one file describe."""
 
     source: Source
     parts: list[Part] = field(default_factory=list)
@@ -124,7 +124,7 @@ def _created(value: Text, source: Source) -> list[Topic]:
 
 
 def _outside(source: Source, container: Block) -> list[Given]:
-    """Return the files and maps of variables that a container names and that were not given."""
+    """Return the env files, ConfigMaps and Secrets that a container names and that are missing."""
     maps = [
         text(entry, kind, "name")
         for entry in items(container, "envFrom")

@@ -66,9 +66,9 @@ def is_kafka(image: str) -> bool:
 def broker_settings(
     variables: Mapping[str, Text], image: str, source: Source
 ) -> dict[str, Text] | None:
-    """Return the settings that variables make; None if they are not a broker's.
+    """Return the settings in variables; None if they are not a broker's.
 
-    Bitnami's image reads KAFKA_CFG_…, the others KAFKA_…; without an image both count.
+    Bitnami's image reads KAFKA_CFG_…, others read KAFKA_…; without an image both are accepted.
     """
     of_bitnami = "bitnami" in image
     settings: dict[str, Text] = {}
@@ -103,7 +103,7 @@ def broker_settings(
 
 
 def key_of(name: str) -> str:
-    """Return the setting of a variable: one underscore is a dot, two are one, three a dash."""
+    """Return the setting of a variable: `_` stands for a dot, `__` for `_`, `___` for a dash."""
     bare = name.removeprefix("KAFKA_CFG_").removeprefix("KAFKA_").lower()
     return bare.replace("___", "-").replace("__", "\0").replace("_", ".").replace("\0", "_")
 

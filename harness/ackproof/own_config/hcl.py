@@ -1,7 +1,7 @@
 """Reads the syntax of HCL and HOCON into a tree.
 
-A small reader instead of python-hcl2: that one gives the line of a block only, not of a setting,
-and its grammar takes longer to load than everything else that reads files.
+It replaces python-hcl2, which reports the line of a block but not of a setting, and whose grammar
+takes longer to load than all other readers of files together.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The names of settings: whose they are, and the nearest name of a misspelt one."""
+"""The names of settings: which software has them, and the nearest name of a misspelt one."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _OF_PRODUCERS = re.compile(
 
 @cache
 def only_of(scope: str) -> frozenset[str]:
-    """Return the keys by which a file shows that it is a broker's, a topic's, a client's."""
+    """Return the settings that only brokers, only topics or only clients have."""
     keys = {name: known(name) for name in ("broker", "topic", "producer", "consumer")}
     others = frozenset[str]().union(*(keys[name] for name in keys if name != scope))
     return keys[scope] - others
@@ -69,7 +69,7 @@ def is_client(key: str) -> bool:
 
 
 def misspelt(key: str, scopes: tuple[str, ...]) -> str:
-    """Return the setting that a name probably means; '' if it is known, or like none."""
+    """Return the setting that a name probably means; '' if it is known, or similar to none."""
     names = [name for scope in scopes for name in known(scope)]  # type: ignore[arg-type]
     if key in names:
         return ""

@@ -49,13 +49,13 @@ def count_of(source: Source, node: Block, key: str, least: int) -> Given | None:
 
 
 def nodes_of(source: Source, spec: Block, least: int) -> Count | None:
-    """Return how many nodes a resource has. Raises RefusalError for no whole number."""
+    """Return how many nodes a resource has. Raises RefusalError if it is not a whole number."""
     stated = count_of(source, spec, "replicas", least)
     return source.count(stated.value, stated.source) if stated else None
 
 
 def whole(shape: str, parts: Sequence[Part], cluster: str, resources: Sequence[Block]) -> Part:
-    """Return what an operator's resources say. Raises RefusalError if it is nothing."""
+    """Return what an operator's resources describe. Raises RefusalError if that is nothing."""
     part = together(shape, parts, cluster=cluster)
     if part.empty:
         kinds = ", ".join(sorted({str(text(one, "kind")) for one in resources}))
@@ -64,14 +64,14 @@ def whole(shape: str, parts: Sequence[Part], cluster: str, resources: Sequence[B
 
 
 def cluster_name(clusters: Sequence[Block], named: Iterable[Text | None]) -> str:
-    """Return the cluster's name, else that by which other resources name it."""
+    """Return the cluster's name, else the name by which other resources refer to it."""
     names = [*map(name_of, clusters), *(str(name) for name in named if name)]
     space = next((text(one, "metadata", "namespace") for one in clusters), None)
     return "/".join(filter(None, (space, names[0]))) if names else ""
 
 
 def stated_version(source: Source, spec: Block, *path: str) -> Given | None:
-    """Return the version of Kafka that a key states; of the last key it is that of an image."""
+    """Return the version of Kafka that a key states; the last key names an image."""
     *named, image = path
     for key in named:
         if value := text(spec, key):

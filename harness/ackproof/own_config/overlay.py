@@ -131,7 +131,7 @@ def overlay(own: OwnConfig, document: Mapping[str, Any], *, kafka: str = "") -> 
 
 
 def _filled(settings: Settings) -> dict[str, Given]:
-    """Leave out settings that something fills in; a warning names them."""
+    """Leave out settings that a program fills in; a warning has named them."""
     return {key: given for key, given in settings.items() if given.value}
 
 
@@ -307,7 +307,7 @@ class Overlay:
                 self.warnings.append(f"{given.source}: {key}={given.value}: {text}")
 
     def _of_a_broker(self, broker: Settings) -> None:
-        """Warn of a min.insync.replicas that Kafka does not take from brokers."""
+        """Warn if Kafka ignores the brokers' min.insync.replicas."""
         key = MIN_INSYNC_REPLICAS
         roles = broker[PROCESS_ROLES].value if PROCESS_ROLES in broker else "controller"
         if "controller" not in roles and Profile.of(self.kafka).elr:

@@ -1,4 +1,4 @@
-"""The content of one file, as its reader understood it; `combining` makes an OwnConfig of many."""
+"""The content of one file, as a format read it; `combining` joins them into an OwnConfig."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ UNRECOGNISED = "no setting of Kafka is recognised"
 
 
 class RefusalError(Exception):
-    """A file is not used; its message is a reason for a user."""
+    """A file cannot be used. The message is shown to the user."""
 
 
 class UnrecognisedError(RefusalError):
-    """Nothing of Kafka is in a file. A folder has many such files."""
+    """A file has nothing to do with Kafka, as many files of a folder."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"{UNRECOGNISED}: {reason}")
@@ -82,8 +82,8 @@ class Rank(IntEnum):
 class Node:
     """Brokers or controllers with the same settings: a service, a pool, a file.
 
-    name: distinguishes nodes of one file. count: how many; None if the file describes a node, of
-    which there may be more. roles: `broker`, `controller` or both.
+    name: distinguishes nodes of one file. count: how many there are; None if the file describes one
+    node and there may be more. roles: `broker`, `controller` or both.
     """
 
     name: str
@@ -99,18 +99,17 @@ class Node:
 
 
 def process_roles(settings: Settings) -> frozenset[str]:
-    """Return the roles of a node; a broker if the settings do not say."""
+    """Return the roles of a node; `broker` if the settings do not state them."""
     stated = settings["process.roles"].value if "process.roles" in settings else ""
     return frozenset(filter(None, map(str.strip, stated.split(",")))) or frozenset({"broker"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """What one file says.
+    """What one file describes.
 
-    shape: its kind, in words. cluster: the name of the cluster if the file states it. nodes: empty
-    if it describes none. unread: files with settings of brokers that it names. others: what it says
-    of further clusters.
+    shape: its kind, in words. cluster: the name of the cluster if the file states it. unread: files
+    with brokers' settings to which it refers. others: the parts about further clusters.
     """
 
     shape: str
@@ -132,7 +131,7 @@ class Part:
         return not (self.nodes or self.topics or self.producers or self.consumers or self.kafka)
 
     def named(self, name: str) -> Part:
-        """Return the part with a name for its producers and consumers."""
+        """Return the part with its producers and consumers renamed."""
         return replace(
             self,
             producers=tuple(
@@ -144,7 +143,7 @@ class Part:
 
 
 def together(shape: str, parts: Sequence[Part], *, cluster: str = "") -> Part:
-    """Join the parts of one file about one cluster; the first version that is stated is taken."""
+    """Join the parts of one file about one cluster; the first stated version is used."""
     return Part(
         shape=shape,
         cluster=cluster,
@@ -159,7 +158,7 @@ def together(shape: str, parts: Sequence[Part], *, cluster: str = "") -> Part:
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """A file's text. beside: returns the text of a file that it names; None if there is none."""
+    """A file's text. beside: returns the text of a file that it refers to; None if missing."""
 
     name: str
     text: str
@@ -175,7 +174,7 @@ class Source:
     def is_tree(self) -> bool:
         """Whether the text is YAML or JSON with a mapping or a list at its top.
 
-        Raises NotYamlError for what looks like it and is none.
+        Raises NotYamlError if the text looks like YAML or JSON but is not.
         """
         first = next((line for line in self.lines if line.strip() and line.lstrip()[0] != "#"), "")
         if HEADING.fullmatch(first) and re.search(r"(?m)^[\w .\"-]+(=| {2,})", self.text):
@@ -204,7 +203,7 @@ class Source:
         return Given(str(value), self.where(value))
 
     def count(self, value: str, source: Origin) -> Count | None:
-        """Return a number of nodes; None if the text is none, such as a placeholder."""
+        """Return a number of nodes; None if the text is not a number, such as a placeholder."""
         legal = value.isdecimal() and len(value) <= _MOST_DIGITS
         return Count(int(value), source) if legal else None
 
@@ -217,7 +216,7 @@ class Source:
     def settings(self, pairs: Mapping[str, object] | Iterable[tuple[str, object]]) -> Settings:
         """Return settings with their sources; secrets and values without text are left out.
 
-        A warning is added for a value that a program fills in.
+        A placeholder as a value adds a warning.
         """
         items = pairs.items() if isinstance(pairs, Mapping) else pairs
         settings: dict[str, Given] = {}
@@ -254,7 +253,7 @@ class Source:
 
 
 def refuse_template(value: Text) -> None:
-    """Raise RefusalError if a value is one of a template that was not rendered."""
+    """Raise RefusalError if a value belongs to a template that was not rendered."""
     if match := _TEMPLATE.search(value):
         raise RefusalError(template(match[0], value.line))
 
@@ -284,10 +283,10 @@ class Format:
     """A format of files. `formats/ADDING_A_FORMAT.md` describes how to add one.
 
     name: of the format in lists. order: a file is read by the first format that recognises it.
-    reads: what of it is read, in Markdown. patterns: of the names of files for which a folder is
-    searched. mentions: a regular expression of words of which each such file has one, in any case.
-    examples: the text of a small file, by its name. read: returns None for a file of another
-    format; raises RefusalError.
+    reads: which parts are read, in Markdown. patterns: for names of files, when a folder is
+    searched. mentions: a regular expression that matches in every such file, ignoring case.
+    examples: texts of small files, by name. read: returns None for a file of another format; raises
+    RefusalError.
     """
 
     name: str
@@ -307,7 +306,7 @@ _SETTING = re.compile(r"\s*(acks|[a-z]+(\.[a-z]+)+)\s*=")
 
 
 def _foreign_blocks(lines: Sequence[str]) -> set[int]:
-    """Return the lines of YAML's block texts without settings, such as a template of Vault."""
+    """Return the lines of YAML block scalars that have no settings, such as a Vault template."""
     found: set[int] = set()
     inside: list[int] = []
     depth = -1
@@ -324,7 +323,7 @@ def _foreign_blocks(lines: Sequence[str]) -> set[int]:
 
 
 def refuse_unrendered(source: Source) -> None:
-    """Raise RefusalError for marks of a template outside comments, quotes and foreign blocks."""
+    """Raise RefusalError for template syntax outside comments, quotes and foreign blocks."""
     if not _TEMPLATE.search(source.text):
         return
     foreign = _foreign_blocks(source.lines)

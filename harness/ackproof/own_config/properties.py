@@ -1,4 +1,4 @@
-"""Reads settings `key=value`, as Java properties have them."""
+"""Reads settings `key=value` in the syntax of Java properties."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ackproof.own_config.tree import Text
 
 
 def parse(text: str, first: int = 1) -> dict[str, Text]:
-    """Return the settings of Java properties; the last of equal keys counts, as in Java.
+    """Return the settings of Java properties; the last of equal keys is used, as in Java.
 
     first: the number of the first line. Raises RefusalError for a malformed escape.
     """
@@ -31,7 +31,7 @@ def parse(text: str, first: int = 1) -> dict[str, Text]:
 def read_as(
     source: Source, read_settings: Callable[[Source, Mapping[str, Text]], Part | None]
 ) -> Part | None:
-    """Read a file of settings by what `read_settings` makes of them."""
+    """Read a file of settings with `read_settings`."""
     repeated = _repeated(source)
     pairs = parse(source.text)
     named = re.compile(r"[A-Za-z0-9_][\w.>*-]*")
@@ -65,7 +65,7 @@ def _repeated(source: Source) -> list[str]:
 
 
 def listed(text: str, number: int) -> dict[str, Text]:
-    """Return the settings of `a=1,b=delete,compact`: a value may have commas."""
+    """Return the settings of `a=1,b=delete,compact`; values may contain commas."""
     pairs = re.split(r",(?=[A-Za-z0-9._-]+=)", text.strip())
     return {
         key.strip(): Text.at(value, number)

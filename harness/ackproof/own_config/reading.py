@@ -174,7 +174,7 @@ def _read(path: Path, hint: Hint) -> _Outcome:
 
 
 def _data(path: Path) -> tuple[str, bytes | RefusalError]:
-    """Return the name of a file with its content, or with the reason for which it has none.
+    """Return the name of a file with its content, or with the reason why it cannot be read.
 
     `-` is standard input. Raises ScenarioError if there is no such file.
     """
@@ -205,7 +205,7 @@ def _unfit(data: bytes) -> RefusalError | None:
 
 
 def _decoded(data: bytes) -> str:
-    """Decode UTF-8, UTF-16 with its mark, else ISO 8859-1 as `java.util.Properties` does."""
+    """Decode UTF-8, UTF-16 with a byte order mark, else ISO 8859-1 like `java.util.Properties`."""
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         return data.decode("utf-16", errors="replace")
     try:
@@ -227,7 +227,7 @@ def _outcome(name: str, data: bytes, hint: Hint, beside: Callable[[str], str | N
 
 
 def _understood(source: Source) -> Part:
-    """Return what a file says. Raises RefusalError, NotYamlError."""
+    """Return what a file describes. Raises RefusalError, NotYamlError."""
     if not source.text.strip():
         raise RefusalError("an empty file")
     if reason := _of_ackproof(source.text):
@@ -251,7 +251,7 @@ def recognised(source: Source) -> tuple[Format, Part] | None:
 
 
 def _of_ackproof(text: str) -> str:
-    """Return which of ackproof's own files a text is; '' if it is none."""
+    """Return which kind of ackproof's own files a text is; '' if it is none of them."""
     if re.match(r"\s*(\{[^\n]*\}\s*\n|\{[^{}]*\})\s*\{", text):
         return (
             "lines of JSON: an acked log? `ackproof check FILE --from-cluster HOST:PORT` "
@@ -301,7 +301,7 @@ _PROGRAMS = (
 
 
 def _language(source: Source) -> str:
-    """Return the programming language of a text; '' if it is no program."""
+    """Return the programming language of a text; '' if the text is not a program."""
     if re.match(r"#!.*sh\b", source.text):
         return "Shell"
     code = "\n".join(line for line in source.lines if line.lstrip()[:1] not in ("#", "!"))
@@ -309,7 +309,7 @@ def _language(source: Source) -> str:
 
 
 def _looks(source: Source) -> str:
-    """Return why a file is refused: its looks, and what would be read."""
+    """Return why a file is refused: what it looks like, and what can be read."""
     language = _language(source)
     if language == "Shell":
         return (

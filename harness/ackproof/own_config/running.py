@@ -17,7 +17,7 @@ from ackproof.own_config.parts import Node, Part, Rank, secret
 def ask(bootstrap: str, topic: str, client: Mapping[str, str]) -> OwnConfig:
     """Return the configuration of a running cluster (requests: Metadata and DescribeConfigs).
 
-    topic: the only topic to describe; '' for all topics that Kafka does not have for itself.
+    topic: the only topic to describe; '' for all topics but Kafka's internal ones.
     `client` are client settings by librdkafka's names. Raises ClusterError if no broker
     answers or describing is not allowed, ScenarioError if there is no such topic.
     """

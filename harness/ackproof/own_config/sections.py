@@ -1,4 +1,4 @@
-"""Makes clients, brokers and topics of several sets of settings in one file."""
+"""Reads clients, brokers and topics from several sets of settings in one file."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _BLOCK = re.compile(r"(?m)^\s*[\w.\"-]+\s*[=:]?\s*\{\s*$")
 
 
 def has_blocks(source: Source) -> bool:
-    """Whether a text has blocks in braces, and is no JSON."""
+    """Whether a text has blocks in braces and is not JSON."""
     return bool(_BLOCK.search(source.text)) and source.text.lstrip()[:1] != "{"
 
 
 def blocks(source: Source, text: str) -> Part | None:
-    """Return what blocks of settings in braces say. text: in HOCON's syntax."""
+    """Return what blocks of settings in braces describe. text: in HOCON's syntax."""
     found = [
         {
             key.rpartition("kafka-clients.")[2]: _unquoted(value)
@@ -50,7 +50,7 @@ def joined(
 ) -> Part | None:
     """Return the clients, brokers and topics of several sets of settings.
 
-    headings: of each set; without them its first line names a client.
+    headings: of each set; without a heading, a client is named by its first line.
     """
     parts = []
     refusal: RefusalError | None = None
@@ -81,15 +81,15 @@ def joined(
 
 
 def _is_topic(topic: Topic) -> bool:
-    """Whether it has more than partitions, or a replication factor, of anything."""
+    """Whether it has a setting of topics, or a replication factor with a name or a setting."""
     stated = topic.replication_factor or topic.settings.keys() & known("topic")
     return bool(stated and (topic.name or topic.settings))
 
 
 def _library(producer: Client) -> str:
-    """Return the library of a producer in JSON or YAML; '' if both have all its names.
+    """Return the library of a producer in JSON or YAML; '' if both libraries know all its names.
 
-    Only of producers: the defaults of consumers hardly differ.
+    It is not needed for consumers, whose defaults hardly differ.
     """
     names = producer.settings.keys() - {"bootstrap.servers", "client.id"}
     of_java = any(key in known("producer") and key not in KNOWN for key in names)

@@ -1,4 +1,4 @@
-"""The producers of programs that ship logs and measurements."""
+"""The producers of programs that ship logs and metrics."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ackproof.own_config.tree import Text
 
 
 def producers(source: Source, outputs: Mapping[str, Mapping[str, Text]], *, framework: str) -> Part:
-    """Return a producer for each output, by its name; they differ in their acks only."""
+    """Return a producer for each named output; only their acks differ."""
     acks = {
         name: own.get("producer.required_acks") or own.get("required_acks")
         for name, own in outputs.items()

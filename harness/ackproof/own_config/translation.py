@@ -55,7 +55,7 @@ OWN_PARTITIONS = "the scenario has its own partitions"
 
 
 def left_out_by_brokers(key: str) -> str:
-    """Return why a run's brokers do not get a setting; '' if they or the topic get it."""
+    """Return why a run does not apply a broker's setting; '' if the brokers or the topic get it."""
     if key == DEFAULT_REPLICATION_FACTOR or key in PER_TOPIC_SETTINGS:
         return ""
     if key == "num.partitions":
@@ -162,7 +162,7 @@ def _unused(key: str, name: str) -> str:
 
 
 def _unknown(key: str, name: str) -> str:
-    """Return that no producer has a setting of this name; '' if one has."""
+    """Return the reason if no producer has a setting of this name, else ''."""
     names = [*known("producer"), *KNOWN]
     if (
         key in names

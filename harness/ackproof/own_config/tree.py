@@ -1,4 +1,4 @@
-"""YAML and JSON as trees in which every value knows its line: texts, blocks and lists."""
+"""YAML and JSON as trees of texts, blocks and lists, in which every value has its line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _DEEPEST, _MOST_TEXTS = 50, 100_000
 
 
 class NotYamlError(Exception):
-    """The text is no YAML. line: where reading ended; 0 if it is not known."""
+    """The text is not YAML. line: where reading ended; 0 if unknown."""
 
     def __init__(self, problem: str, line: int) -> None:
         super().__init__(problem)
@@ -26,8 +26,8 @@ class NotYamlError(Exception):
 class Text(str):
     """A scalar as it is written; true and false in lower case, null as ''.
 
-    line: counted from 1. block: whether it is a block, whose text begins one line later. file: the
-    file if it is not the one that is read; '' otherwise.
+    line: counted from 1. block: whether it is a block scalar, whose text begins one line later.
+    file: the file that has it; '' for the file that is being read.
     """
 
     __slots__ = ("block", "file", "line")
@@ -56,7 +56,7 @@ class Block(dict[str, Any]):
 
 
 def documents(text: str, name: str, warnings: list[str]) -> list[Any]:
-    """Return the documents; a warning is added for each key that a mapping has twice.
+    """Return the documents; a key that a mapping has twice adds a warning.
 
     Raises NotYamlError.
     """
@@ -78,7 +78,7 @@ def documents(text: str, name: str, warnings: list[str]) -> list[Any]:
 
 
 class _Grown:
-    """Turns composed nodes into trees; an aliased node becomes one object."""
+    """Builds trees from YAML nodes; aliases of a node share one object."""
 
     def __init__(self, name: str, warnings: list[str]) -> None:
         self._name = name
@@ -140,20 +140,20 @@ def _plain(node: ScalarNode) -> str:
 
 
 def block(node: object, *path: str) -> Block:
-    """Return the mapping at a path; an empty one if there is none."""
+    """Return the mapping at a path; an empty mapping if there is none."""
     for key in path:
         node = node.get(key) if isinstance(node, Block) else None
     return node if isinstance(node, Block) else Block()
 
 
 def items(node: object, *path: str) -> list[Any]:
-    """Return the list at a path; an empty one if there is none."""
+    """Return the list at a path; an empty list if there is none."""
     found = block(node, *path[:-1]).get(path[-1]) if path else node
     return found if isinstance(found, list) else []
 
 
 def text(node: object, *path: str) -> Text | None:
-    """Return the text at a path; None if there is none, or an empty one."""
+    """Return the text at a path; None if it is missing or empty."""
     value = block(node, *path[:-1]).get(path[-1])
     return value if isinstance(value, Text) and value else None
 

@@ -106,7 +106,7 @@ def _unclean(configuration: Configuration, worst: WorstCase, version: str) -> bo
 
 
 def _lost(configuration: Configuration, worst: WorstCase) -> Iterator[AnswerWithTrace]:
-    """Yield answers about acked records that are lost; the first applies."""
+    """Yield answers about lost acked records; the first one applies."""
     if worst.emptied:
         yield Likelihood.CERTAIN, "the topic is deleted after records were acked", ()
     if worst.removed:
@@ -154,7 +154,7 @@ def _read_then_gone(configuration: Configuration, worst: WorstCase) -> Answer:
 
 
 def never_acked(configuration: Configuration) -> str:
-    """Return why every send is refused: before 3.7, min.insync.replicas above the replicas."""
+    """Return why every send is refused: before 3.7, if min.insync.replicas exceeds the replicas."""
     freeze = configuration.profile.hw_freeze
     too_many = configuration.min_insync_replicas > configuration.replication_factor
     if configuration.acks == "all" and too_many and not freeze:
@@ -200,7 +200,7 @@ def _loses_by_directory(question: Question) -> bool:
 
 
 def _lost_under(question: Question, counts: Counts, *, constant: bool) -> AnswerWithTrace:
-    """`constant`: min.insync.replicas does not change; otherwise `question` has its least value."""
+    """Return the answer. constant: min.insync.replicas does not change, else this is its least."""
     if not counts.total:
         return _IMPOSSIBLE, "no broker ends, is cut off or deposed, so no log is truncated", ()
     known = minima(question)
@@ -276,7 +276,7 @@ def resent(configuration: Configuration, worst: WorstCase, anomaly: str) -> Answ
 
 
 def _resent(configuration: Configuration, worst: WorstCase, anomaly: str) -> Iterator[Answer]:
-    """Yield answers; the first applies."""
+    """Yield answers about requests that are sent again; the first one applies."""
     order = anomaly == "reordered"
     if worst.removed:
         yield _POSSIBLE, "the brokers forget what producers wrote to a deleted topic"

@@ -73,10 +73,10 @@ _IN_FLIGHT = "records that were sent while no leader received them"
 class Exposed:
     """One partition and its surroundings. Answers are stored by identity.
 
-    question: the rules; `acks` is 1 for acks=0, too. acks_0: the producer does not wait for an
-    answer. flushed: every record is flushed before its ack, so that only a lost disk takes it.
-    racks: over how many racks the replicas are spread, 0 if unknown. combined: the number of nodes
-    that are brokers and controllers.
+    question: the rules, with acks=1 for acks=0. acks_0: the producer does not wait for an answer.
+    flushed: every record is flushed before its ack, so that only a lost disk removes it. racks: the
+    number of racks with replicas, 0 if unknown. combined: the number of nodes that are brokers and
+    controllers.
     """
 
     question: Question
@@ -90,8 +90,8 @@ class Exposed:
 class Loss:
     """A smallest set of failures that loses an acked record.
 
-    certain: every order of the failures loses it. found: the shortest way; None if `reason` is an
-    argument, and `at_risk` says which records.
+    certain: every order of the failures loses it. found: the shortest way; None if the loss follows
+    from an argument: then `reason` and `at_risk` describe it.
     """
 
     failures: Failures
@@ -191,7 +191,7 @@ def _parts(failures: Failures) -> frozenset[Failures]:
 
 
 def perturbations(exposed: Exposed, failures: Iterable[str]) -> Counts:
-    """Return the perturbations of these failures; controllers that are gone add none."""
+    """Return the perturbations of these failures; the loss of controllers adds none."""
     lag, in_rack = exposed.question.lag, in_a_rack(exposed)
     return _perturbations(tuple(failures), lag=lag, in_rack=in_rack, flushed=exposed.flushed)
 
@@ -223,7 +223,7 @@ def _loss(exposed: Exposed, failures: Failures, found: Minimum | None) -> Loss |
 
 
 def _alone(exposed: Exposed, failures: Failures) -> Loss | None:
-    """Return the loss of what a leader acked alone in the ISR: no election can bring it back."""
+    """Return the loss of records that a leader acked while it was alone in the ISR."""
     taken = DISK_REPLACED in failures or (POWER_LOSS in failures and not exposed.flushed)
     if exposed.question.min_insync_replicas == 1 and LAG in failures and taken:
         return Loss(failures=failures, reason=_ONLY_THERE, at_risk=_ACKED_ALONE)
@@ -255,7 +255,7 @@ def _keeps_without_power_loss(exposed: Exposed) -> bool:
 
 
 def _ends_majority(exposed: Exposed, counts: Counts) -> bool:
-    """Whether a majority of the controllers, which are brokers, too, may end."""
+    """Whether a majority of the controllers may end, if they are brokers, too."""
     ends = counts.kills + counts.power_losses + counts.clean_stops
     return exposed.combined > 0 and ends > (exposed.combined - 1) // 2
 
@@ -266,10 +266,10 @@ def _forgets(question: Question) -> bool:
 
 
 def _among_three(exposed: Exposed, failures: Failures) -> Loss | None:
-    """Return how three of more replicas lose a record while the others have no part in it.
+    """Return how three of more than three replicas lose a record, without the other replicas.
 
-    With lag the others leave the ISR first; it still has min.insync.replicas members. With acks=1
-    they stay in the ISR and do not fetch. In both cases they come last in elections.
+    With lag the others leave the ISR first, which still has min.insync.replicas members. With
+    acks=1 they stay in the ISR but do not fetch. In both cases they come last in elections.
     """
     question = exposed.question
     if question.replicas <= _SEARCHED or question.min_insync_replicas > _SEARCHED:
@@ -283,7 +283,7 @@ def _among_three(exposed: Exposed, failures: Failures) -> Loss | None:
 
 
 def _realistic(failures: Failures, found: Minimum) -> bool:
-    """Whether the brokers of a rack lose power at once in the found way, if it needs several."""
+    """Whether no broker loses power twice on the found way, if a rack loses it at once."""
     if RACK not in failures or found.counts.power_losses <= failures.count(POWER_LOSS) + 1:
         return True
     lost = [numbers[0] for action, *numbers in found.steps if action == LOSE_POWER]

@@ -40,7 +40,7 @@ class Question:
 
     @property
     def key(self) -> str:
-        """The same for all versions with the same rules."""
+        """The key of the stored result; versions with the same rules share it."""
         profile = Profile.of(self.kafka_version)
         rules = {field.name: getattr(profile, field.name) for field in fields(profile)}
         rules["fenced_last_known"] = rules["fenced_last_known"] and self.elr
@@ -68,7 +68,7 @@ class Question:
 
     @property
     def lag(self) -> float:
-        """The shrinks of followers that lag, for as long as they do."""
+        """How many ISR shrinks lagging followers cause: any number if that can be searched."""
         return math.inf if self.endless_lag else self.replicas - 1
 
     def model(self, **changes: object) -> AdversaryModel:

@@ -37,7 +37,7 @@ _KEEPING_POWER = "{0} loses power; its log stays."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Story:
-    """The way to a loss, a sentence each. at_risk: which records may be lost by it."""
+    """The way to a loss, one sentence a step. at_risk: which records it may lose."""
 
     sentences: tuple[str, ...]
     at_risk: str
@@ -89,9 +89,9 @@ def _after(model: AdversaryModel, state: State, step: Label) -> Iterator[State]:
 
 
 def story(question: Question, found: Minimum, *, disks: int = 0) -> Story:
-    """Return the sentences of a loss; steps that change nothing for a reader are left out.
+    """Return the sentences of a loss, without steps that change nothing for a reader.
 
-    disks: how many of the logs that lose records do so because their disks are replaced.
+    disks: how many logs lose records because their disks are replaced.
     """
     if (more := question.replicas - _TOLD) > 0:
         told = story(replace(question, replicas=_TOLD), found, disks=disks)

@@ -1,6 +1,6 @@
 """The outputs of an audit, by name. Each has a module here with `render(audit) -> str`.
 
-The terminal has a module here, too; it is not text but what a console prints.
+`terminal` is here, too; it prints to a console in place of returning text.
 """
 
 from __future__ import annotations

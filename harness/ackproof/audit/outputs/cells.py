@@ -25,7 +25,7 @@ _TONES: Mapping[Word, _Tone] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownCell:
-    """text: with the mark of its footnote. tone: of a loss that nobody accepted it is bad."""
+    """text: with the mark of its footnote. tone: bad for a loss that was not accepted."""
 
     text: str
     tone: _Tone
@@ -33,9 +33,9 @@ class ShownCell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownRow:
-    """Failures, the known losses they cause, and a cell for each column.
+    """Failures, the known losses that they cause, and a cell for each column.
 
-    runs: `10/10`, those on real brokers that showed it, or the losses of `--prove`.
+    runs: such as `10/10`: how many runs on real brokers showed it, or lost records with `--prove`.
     """
 
     label: str
@@ -107,7 +107,7 @@ def _cell(cell: Cell, marks: Mapping[str, str], *, accepted: bool) -> ShownCell:
 
 
 def _risks(answer: Answer, row: Row) -> Iterator[Risk]:
-    """Yield the risks of a row; if it has none today, those after all changes."""
+    """Yield the risks of a row; those after all changes if there are none today."""
     if row.effect is Effect.LOST:
         today = [risk for one in row.sets for risk in same(answer.risks, Effect.LOST, one)]
         yield from today or row.after

@@ -42,7 +42,7 @@ _CLIENT_SETTINGS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """What a reader wants to know about the topics and the producer of alike answers.
+    """What a reader wants to know about a producer and the topics that share an answer.
 
     verdict: `YES`, `NO`, `DEPENDS` or `NOT DECIDED`. changes: each with the cost. notes: a sentence
     for each other risk that the table cannot explain.
@@ -124,7 +124,7 @@ def _accepted(answer: Answer) -> Iterator[str]:
 
 
 def _changes(answer: Answer) -> tuple[Decision, ...]:
-    """Return the changes, the most useful first; of a refused configuration its own only."""
+    """Return the changes, the most useful first. A refused configuration has only its own."""
     refused = next((r for r in answer.risks if r.effect is Effect.REFUSED and not r.when), None)
     if refused:
         return tuple(refused.decided_by)
@@ -164,7 +164,7 @@ def _verdict(answer: Answer, lost: Sequence[Risk]) -> tuple[str, str]:
 
 
 def _origin(source: Origin) -> str:
-    """Return the mark of a default; of other software than Kafka and its clients the name, too."""
+    """Return the mark of a default, with the name of software other than Kafka and its clients."""
     if not isinstance(source, Default):
         return ""
     return " (default)" if source.of in (KAFKA, JAVA_CLIENT, LIBRDKAFKA) else f" ({source})"
@@ -187,7 +187,7 @@ def _facts(answer: Answer) -> Iterator[str]:
 
 
 def _notes(answer: Answer) -> Iterator[str]:
-    """Yield the sentences of risks that are no losses of records by brokers, each once."""
+    """Yield the sentences of all risks except losses by brokers, without repetition."""
     said: dict[tuple[str, str], Risk] = {}
     for risk in answer.risks:
         if risk.effect not in (Effect.LOST, *STOPS) and not risk.accepted:

@@ -36,7 +36,7 @@ KIND = Kind(
 
 
 def risks(setup: Setup) -> Iterator[Risk]:
-    """Yield the loss with protocol 1; protocol 2 needs brokers and clients of 4.0 (KIP-890)."""
+    """Yield the loss under transaction protocol 1; protocol 2 (KIP-890) needs 4.0 on both sides."""
     producer, version = setup.producer, setup.partition.kafka_version
     if producer is None or TRANSACTIONAL_ID not in producer.settings:
         return

@@ -1,4 +1,4 @@
-"""What readers see of a producer that ends between a send and its response.
+"""A producer crashes after a send, before its response, and what readers then see.
 
 Idempotence covers one session of a producer (KIP-98), and a transaction stays open until
 `transaction.timeout.ms` or until a producer with its id starts.

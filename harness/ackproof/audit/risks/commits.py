@@ -98,8 +98,8 @@ def _ways(
 ) -> Mapping[Effect, tuple[str, ...]]:
     """Return a shortest trace to each effect of one perturbation of this kind.
 
-    With `latest` a group may also skip records before its first commit. That is its choice of a
-    beginning, so commits are searched with `earliest`.
+    With `latest` a group may also skip records before its first commit. That is the user's choice,
+    so the search assumes `earliest`.
     """
     model = OffsetModel(
         kafka_version=version,

@@ -1,7 +1,7 @@
 """librdkafka begins a new producer epoch after a delivery timeout (docs/catalogue, B21).
 
-In it it may write again what a leader already has. The Java client ends the batches in flight
-first, and keeps its epoch until then (`TransactionManager.maybeResolveSequences`).
+In the new epoch it may write records again that a leader already has. The Java client waits for the
+batches in flight, and keeps its epoch until then (`TransactionManager.maybeResolveSequences`).
 """
 
 from __future__ import annotations

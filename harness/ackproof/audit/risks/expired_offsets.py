@@ -35,7 +35,7 @@ KIND = Kind(
 
 
 def risks(setup: Setup) -> Iterator[Risk]:
-    """Yield what groups do; only for a stated time that is shorter than a week."""
+    """Yield what groups do, if the stated time is shorter than a week."""
     given = setup.own.broker.get(_EXPIRY)
     if given is None or not given.value.isdecimal() or int(given.value) >= _A_WEEK:
         return

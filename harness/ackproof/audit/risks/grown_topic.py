@@ -1,4 +1,4 @@
-"""A topic gets more partitions, and consumers skip what is written to them first (KAFKA-12261)."""
+"""A topic gets more partitions, and consumers skip their first records (KAFKA-12261)."""
 
 from __future__ import annotations
 

@@ -54,11 +54,11 @@ KIND = Kind(
 
 
 def risks(setup: Setup) -> Iterator[Risk]:
-    """Yield what groups repeat or skip, also where no consumer is known.
+    """Yield what groups repeat or skip, also if no consumer is known.
 
-    Of several failures only those count in which followers lag, and which take no record of the
-    topic itself with acks=all. If no file states the version, two failures count for each, so that
-    no version looks better than another.
+    Sets of several failures are reported only if followers lag in them, and if the topic itself
+    loses no record by them with acks=all. If no file states the version, all such pairs are
+    reported, so that no version looks better than another.
     """
     for replicas, assumed in offsets_replicas(setup):
         if offsets := _partition(setup, replicas):

@@ -52,7 +52,7 @@ KIND = Kind(
 
 
 def risks(setup: Setup) -> Iterator[Risk]:
-    """Yield what no producer, topic or broker starts with."""
+    """Yield the settings with which a producer, topic or broker does not start."""
     refusals = [*_of_nodes(setup), *_of_topic(setup)]
     if setup.producer is not None:
         refusals += _of_producer(setup, setup.producer)
@@ -118,7 +118,7 @@ def _of_producer(setup: Setup, producer: Client) -> Iterator[_Refusal]:
 
 
 def _conflicts(producer: Client, *, acks: str) -> Iterator[_Refusal]:
-    """Yield the settings that contradict idempotence, which is stated or which transactions need.
+    """Yield the settings that contradict idempotence, if it is stated or transactions need it.
 
     Values that are not numbers, such as placeholders, are taken as legal.
     """

@@ -46,7 +46,7 @@ KIND = Kind(
 
 
 def risks(setup: Setup) -> Iterator[Risk]:
-    """Yield the settings by which the topic's records end, without a failure."""
+    """Yield the settings with which Kafka removes records of the topic, without a failure."""
     settings = in_force(
         {key: given.value for key, given in setup.own.broker.items()},
         {key: given.value for key, given in setup.topic.settings.items()},

@@ -1,4 +1,4 @@
-"""Requests without a response are sent again, and without idempotence written twice or later."""
+"""Without idempotence, a request that is sent again may be written twice or out of order."""
 
 from __future__ import annotations
 

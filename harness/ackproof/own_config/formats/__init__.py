@@ -1,8 +1,8 @@
-"""The formats of files: each has a module here, whose `FORMAT` says all that others know of it.
+"""The formats of files: each has a module here, which describes it in `FORMAT`.
 
-A file is read by the first format that recognises it, in the order of `Format.order`. This order is
-a contract. A format with a mark that no other has (a line that one tool prints, the `apiVersion`
-of a resource) comes early; one that recognises settings by their names alone comes late, because
+A file is read by the first format that recognises it, in the order of `Format.order`. This order
+matters. A format with an unmistakable mark (a line that one tool prints, the `apiVersion` of a
+resource) comes early. A format that recognises settings by their names alone comes late, because
 files of most other formats have such names, too. A format that may contain another one precedes it:
 a file of Strimzi may have a ConfigMap, so Strimzi precedes Kubernetes.
 """

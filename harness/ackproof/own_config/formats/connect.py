@@ -1,4 +1,4 @@
-"""Kafka Connect: its workers, and connectors; settings of clients by prefix, `producer.acks=1`."""
+"""Kafka Connect: workers and connectors, with clients' settings by prefix (`producer.acks=1`)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _WORKER = re.compile(
 
 
 def settings(source: Source, pairs: Mapping[str, Text]) -> Part | None:
-    """Return the clients of a worker or a connector, or those of settings `producer.acks=1`."""
+    """Return the clients of a worker or a connector, or of settings such as `producer.acks=1`."""
     produced = under(pairs, "producer.")
     consumed = under(pairs, "consumer.")
     worker = any(map(_WORKER.fullmatch, pairs))
@@ -59,7 +59,7 @@ def settings(source: Source, pairs: Mapping[str, Text]) -> Part | None:
 
 
 def support_of(source: Source, pairs: Mapping[str, Text]) -> Given | None:
-    """Return whether sources are to write in transactions; of several one that is not enabled."""
+    """Return `exactly.once.source.support`; if several are stated, one that is not enabled."""
     stated = source.settings({key: one for key, one in pairs.items() if key.endswith(EXACTLY_ONCE)})
     return min(stated.values(), key=lambda one: one.value.lower() == "enabled", default=None)
 
@@ -110,8 +110,8 @@ def internal_writers(
 ) -> list[Client]:
     """Return the producers of internal topics, which `producer.` does not configure.
 
-    pairs: settings without a prefix, which do. With exactly-once sources the leader of the workers
-    writes the topic of configurations in transactions, and tasks that of offsets.
+    pairs: settings without a prefix, which configure them. With exactly-once sources, the leader of
+    the workers writes the configuration topic in transactions, and tasks write the offsets topic.
     """
     exactly_once = pairs.get(EXACTLY_ONCE, "").lower()
     exact = {"enabled": ("config", "offset"), "preparing": ("config",)}.get(exactly_once, ())

@@ -1,4 +1,4 @@
-"""The values of Helm charts of Kafka: Bitnami's, Confluent's and those like them."""
+"""Values of Helm charts for Kafka: Bitnami's, Confluent's and similar ones."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ _OPTIONAL = re.compile(r"(?m)^([ \t]*([\w.\"-]+)\s*[=:]\s*)\$\{\?([\w.]+)\}[ \t]
 
 
 def read(source: Source) -> Part | None:
-    """Read blocks of settings; a value `${?NAME}` counts only if something sets it."""
+    """Read blocks of settings; a value `${?NAME}` is used only if NAME is set."""
     if not sections.has_blocks(source):
         return None
     for match in _OPTIONAL.finditer(source.text):

@@ -1,4 +1,4 @@
-"""INI and TOML: each section is a client, which has the settings of `[default]`, too."""
+"""INI and TOML: each section is a client, which also has the settings of `[default]`."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ def read(source: Source) -> Part | None:
 
 
 def _shows(key: str) -> bool:
-    """Whether a setting is one of clients only."""
+    """Whether only clients have this setting."""
     return (is_producers(key) or is_consumers(key)) and key not in known("broker")
 
 
 def _key(written: str) -> str:
-    """Return a name without quotes; of `options."message.timeout.ms"` the quoted one."""
+    """Return a name without quotes; for `options."message.timeout.ms"` only the quoted part."""
     quoted = re.search(r"[\"']([^\"']+)[\"']$", written)
     return quoted[1] if quoted else written.removeprefix("librdkafka_options.")
 

@@ -1,4 +1,4 @@
-"""The output of `kafka-configs --describe`, also lines of it without their heading."""
+"""The output of `kafka-configs --describe`, with or without its heading."""
 
 from __future__ import annotations
 

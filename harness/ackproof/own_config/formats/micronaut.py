@@ -15,7 +15,7 @@ _MICRONAUT = re.compile(r"kafka\.(?P<kind>producer|consumer)s\.(?P<name>[^.]+)\.
 
 
 def _clients(source: Source, pairs: Mapping[str, Text]) -> Part | None:
-    """Return the clients of Micronaut; `default` is what the others start with."""
+    """Return the clients of Micronaut; the other clients inherit the settings of `default`."""
     common: dict[str, Text] = {}
     named: dict[tuple[str, str], dict[str, Text]] = {}
     for key, value in pairs.items():

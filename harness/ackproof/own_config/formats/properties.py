@@ -28,7 +28,7 @@ _TOPIC_NAMES = ("topic", "topic.name")
 
 
 def classify(source: Source, pairs: Mapping[str, Text]) -> Part | None:
-    """Return what settings say, by the kind of file that has them; None if none is Kafka's."""
+    """Return what settings describe, by the kind of file; None if no setting is Kafka's."""
     for special in (mirror_maker.settings, streams.settings, debezium.settings, connect.settings):
         if part := special(source, pairs):
             return part

@@ -37,7 +37,7 @@ def read(source: Source) -> Part | None:
 
 
 def _by_cluster(resources: Sequence[Block]) -> list[list[Block]]:
-    """Return the resources of each Kafka of a file, and those that name none of them."""
+    """Group the resources of a file by the Kafka cluster that they name."""
     names = [name_of(one) for one in resources if text(one, "kind") == "Kafka"]
     if len(names) < 2:
         return [list(resources)]
@@ -110,7 +110,7 @@ def _mode(source: Source, clusters: Sequence[Block], pools: Sequence[Block]) -> 
 
 
 def _connect(source: Source, resource: Block) -> Part | None:
-    """Read a worker; the clusters of MirrorMaker 2 have settings of their own."""
+    """Read a worker; each cluster of MirrorMaker 2 has its own settings."""
     pairs = flat(block(resource, "spec", "config"))
     for cluster in items(resource, "spec", "clusters"):
         pairs |= flat(block(cluster, "config"))

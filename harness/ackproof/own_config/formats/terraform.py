@@ -84,7 +84,7 @@ def read(source: Source) -> Part | None:
 def _grouped(
     found: Sequence[tuple[Block, Node | None, Given | None]],
 ) -> list[list[tuple[Block, Node | None, Given | None]]]:
-    """Return the resources of each cluster: one, and the configurations to which it refers.
+    """Return the resources of each cluster: itself, and the configurations to which it refers.
 
     The only configuration of a file belongs to its only cluster.
     """
@@ -164,7 +164,7 @@ def _topic(source: Source, resource: Block) -> Topic:
 
 
 def _confluent_topic(source: Source, resource: Block) -> Topic:
-    """Read a topic of Confluent Cloud, which has three replicas of each."""
+    """Read a topic of Confluent Cloud, where every topic has three replicas."""
     topic = _topic(source, resource)
     origin = Default("Confluent Cloud")
     return replace(
@@ -228,7 +228,7 @@ def _release(version: Given | None) -> Given | None:
 
 
 def _mode(version: Given | None) -> Given | None:
-    """Return the mode of a cluster of Amazon MSK: before 4.0 with KRaft if its version says so."""
+    """Return the mode of an Amazon MSK cluster: before 4.0, KRaft only if the version says so."""
     if version is None:
         return None
     kraft = "kraft" in version.value or version.value[:1] not in "0123"
