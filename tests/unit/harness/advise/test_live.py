@@ -325,7 +325,7 @@ def test_partitions_that_are_not_judged_are_counted_and_fail_on_possible(
     assert (code, "1 of 2 partitions" in text) == (1, True)
     assert plain(text, FOLDER=tmp_path) == snapshot
     run(*words, "--html", tmp_path / "page.html")
-    assert "keeps everything; 1 partitions are not judged" in (tmp_path / "page.html").read_text()
+    assert "keeps everything; 1 partition is not judged" in (tmp_path / "page.html").read_text()
     assert run(*words, "--fail-on", "certain")[0] == 0
 
 

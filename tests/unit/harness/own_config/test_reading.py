@@ -186,16 +186,12 @@ def test_a_setting_of_another_kind_of_file_is_reported(
     assert own.warnings == ((f"{name}:2: {key}: {unused} do not read it: not used",) * bool(unused))
 
 
-def test_values_that_no_broker_starts_with_are_reported() -> None:
+def test_values_that_no_broker_starts_with_are_reported(snapshot) -> None:
     own = texts(
         a="broker.id=1\nmin.insync.replicas=two\nunclean.leader.election.enable=yes\n"
         "default.replication.factor=3\noffsets.topic.replication.factor=0\n"
     )
-    assert own.warnings == (
-        "a:2: min.insync.replicas=two is not a whole number: Kafka refuses it",
-        "a:3: unclean.leader.election.enable=yes is neither true nor false: Kafka refuses it",
-        "a:5: offsets.topic.replication.factor=0 is below 1: Kafka refuses it",
-    )
+    assert "\n".join(own.warnings) == snapshot
 
 
 def test_the_stated_version_outranks_that_of_a_file() -> None:
@@ -473,7 +469,7 @@ _CREATED = (
 )
 
 
-def test_commands_that_change_topics_later_are_applied_or_named() -> None:
+def test_commands_that_change_topics_later_are_applied_or_named(snapshot) -> None:
     own = texts(
         a_sh=_CREATED
         + "kafka-configs --alter --entity-type topics --entity-name orders "
@@ -491,13 +487,7 @@ def test_commands_that_change_topics_later_are_applied_or_named() -> None:
         "cleanup.policy": "[compact,delete]",
         "retention.ms": "5",
     }
-    assert [text for text in own.warnings if "outranks" not in text] == [
-        "a.sh:1: replication.factor: not stated: $RF fills it in",
-        "a.sh:3: not applied: kafka-topics --alter of orders",
-        "a.sh:4: not applied: kafka-configs --delete-config of orders",
-        "a.sh:5: not applied: kafka-configs --alter of brokers",
-        "a.sh:7: not applied: kafka-configs --alter of brokers",
-    ]
+    assert "\n".join(own.warnings) == snapshot
 
 
 _STARTED = {
