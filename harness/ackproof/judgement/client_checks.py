@@ -25,6 +25,7 @@ from ackproof.judgement.sends import CORRECTED_US, sends_of, transactions
 from ackproof.ledger import conversion, producer_ledger
 from ackproof.runs import table_files
 from ackproof.runs.verdict import StoppedProducer
+from ackproof.scenario.model import Scenario
 from ackproof.scenario.types import Commit
 from ackproof_spark.tables import (
     FOLLOWER_FETCH,
@@ -72,12 +73,17 @@ def client_counts(evidence: Evidence) -> dict[str, int]:
     a consumer began to fetch a partition from a follower. Raises RunDirectoryError.
     """
     scenario, counts = evidence.scenario, {}
-    if allowed := {error for sends in scenario.sends.values() for error in sends.may_stop_for}:
+    if allowed := expected_errors(scenario):
         counts["stopped"] = sum(error in allowed for error in _fatal_errors(evidence).values())
     if scenario.rack_aware:
         events = evidence.rows("consumer_events")
         counts["follower-fetch"] = sum(row["event"] == FOLLOWER_FETCH for row in events)
     return counts
+
+
+def expected_errors(scenario: Scenario) -> frozenset[str]:
+    """Return the fatal errors for which a producer may stop."""
+    return frozenset(error for sends in scenario.sends.values() for error in sends.may_stop_for)
 
 
 def stopped_producers(evidence: Evidence) -> list[StoppedProducer]:

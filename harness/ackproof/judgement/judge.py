@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from ackproof.judgement import availability, expectations, findings, invariants, trace_validation
-from ackproof.judgement.client_checks import client_counts, stopped_producers
+from ackproof.judgement.client_checks import client_counts, expected_errors, stopped_producers
 from ackproof.judgement.cluster_checks import ended_nodes, reported_errors
 from ackproof.judgement.evidence import Evidence
 from ackproof.judgement.invariants import Audit, Consequence
@@ -16,7 +16,16 @@ from ackproof.judgement.overview import collect as overview
 from ackproof.judgement.overview.safer import durability_of
 from ackproof.prediction.predict import settling_s
 from ackproof.runs import directory as runs
-from ackproof.runs.verdict import CauseReport, Expectation, Finding, Likelihood, Metrics, Verdict
+from ackproof.runs.verdict import (
+    CauseReport,
+    Expectation,
+    Finding,
+    Likelihood,
+    Metrics,
+    StoppedProducer,
+    Verdict,
+    Word,
+)
 from ackproof.scenario import removal
 from ackproof.scenario.model import Scenario
 from ackproof.spark_session import spark_session
@@ -89,7 +98,8 @@ def conclude(evidence: Evidence, compared: Analysis) -> Verdict:
     lines, undisputed = _expect(evidence, metrics, causes)
     word, reason = expectations.conclude(lines, inconclusive, undisputed=undisputed)
     ended, stopped = ended_nodes(evidence), stopped_producers(evidence)
-    reason += "".join(f"; {each}" for each in (*ended, *stopped) if str(each) not in reason)
+    further = without_troubles(stopped, expected_errors(scenario), word)
+    reason += "".join(f"; {each}" for each in (*ended, *further))
     if unobserved:
         reason += f"; not observed: {', '.join(unobserved)}"
     prediction = evidence.prediction
@@ -133,6 +143,16 @@ def conclude(evidence: Evidence, compared: Analysis) -> Verdict:
     )
     runs.write_model(run_dir / "verdict.json", verdict)
     return verdict
+
+
+def without_troubles(
+    stopped: Iterable[StoppedProducer], expected: Collection[str], word: Word
+) -> list[StoppedProducer]:
+    """Return the producers whose end is no reason yet.
+
+    A fatal error that is not expected is a trouble of the run, which makes it inconclusive.
+    """
+    return [each for each in stopped if word is not Word.INCONCLUSIVE or each.error in expected]
 
 
 def _observe(evidence: Evidence, compared: Analysis) -> Evidence:
