@@ -31,7 +31,7 @@ DEFAULT_EFFECTS = (Effect.LOST, Effect.REFUSED)
 
 
 def thresholds(values: Sequence[str]) -> tuple[Threshold, ...]:
-    """Return the thresholds of the values of `--fail-on`; the default is `lost,possible`.
+    """Return the thresholds of the values of `--fail-on`; the default is `possible`.
 
     A value has effects, a likelihood, or both, separated by commas or spaces. Raises ScenarioError
     for an unknown word.
