@@ -8,7 +8,7 @@ from typing import Any
 
 from ackproof.audit.answer import Alternative, Answer, Audit, Decision, Effect, Risk, Runs, When
 from ackproof.audit.failure import Failure, Failures
-from ackproof.audit.finishing import losses
+from ackproof.audit.finishing import finished
 from ackproof.audit.merging import Assumed
 from ackproof.audit.table import table
 from ackproof.own_config.configuration import JAVA_CLIENT, Default, FileRead, FileRefused, Given
@@ -110,7 +110,6 @@ def orders(**changes: object) -> Answer:
             any(risk.effect is Effect.LOST for risk in today.of(at))
             for at in range(len(today.whens))
         ),
-        worst=next((risk for risk in losses(values["risks"]) if risk.trace), None),
     )
     return replace(answer, table=table(answer, today, changes_of))
 
@@ -128,7 +127,7 @@ def assumed(*answers: tuple[When, Sequence[Risk], Sequence[Failures]]) -> Assume
 
 
 def audit(*answers: Answer, **changes: object) -> Audit:
-    """Return the audit of a compose file and an application, and of a file that was refused."""
+    """Return the finished audit of a compose file and an application, with a refused file."""
     values: dict[str, object] = {
         "read": (
             FileRead(file="docker-compose.yml", shape="compose"),
@@ -140,4 +139,4 @@ def audit(*answers: Answer, **changes: object) -> Audit:
         "answers": answers or (orders(),),
         "not_looked_at": ("what your code does with a failed send",),
     }
-    return Audit(**(values | changes))
+    return finished(Audit(**(values | changes)))

@@ -75,8 +75,8 @@ class Risk:
     sentence for a reader. at_risk: which records. trace: the shortest way, a sentence a step.
     decided_by: the least changes that remove it, best first. accepted: the reason for which it was
     accepted; '' if it was not. here: the result of `--prove`. failing: whether `--fail-on` counts
-    it. The trace of a loss by brokers, and what is at risk, are searched only if an output shows
-    them (`Detail`).
+    it. searched: whether the model's search found it, so that its trace and its changes are
+    searched, too, after all values of what is unstated are merged.
     """
 
     effect: Effect
@@ -92,6 +92,7 @@ class Risk:
     accepted: str = ""
     here: Proof | None = None
     failing: bool = False
+    searched: bool = False
 
 
 #: Assumed values of settings that nobody states.
@@ -192,6 +193,28 @@ class Alternative:
     survives: tuple[Failures, ...] = ()
 
 
+class Verdict(StrEnum):
+    """Whether acked records can be lost, the worst first."""
+
+    YES = "YES"
+    DEPENDS = "DEPENDS"
+    NOT_DECIDED = "NOT DECIDED"
+    NO = "NO"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ways:
+    """How many sets of failures lose acked records. Of long ones only the mildest are counted.
+
+    always: those that lose under all values of what is unstated. sometimes: the others.
+    unstated: the settings on which a loss depends.
+    """
+
+    always: int = 0
+    sometimes: int = 0
+    unstated: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """The answer for one topic and one producer (or consumer, for risks of reading).
@@ -201,9 +224,9 @@ class Answer:
     that decide and that no file states. survives: sets of failures after which no acked record is
     lost, as a complete search or an argument shows. always_lost: whether something is lost under
     every combination of values that no file states. alike: further topics with the same answer.
-    alternatives: the answers after one change, after two, and so on. worst: the worst loss that was
-    not accepted, with its trace; table: of failures. Both are None if no output shows them
-    (`Detail`).
+    alternatives: the answers after one change, after two, and so on. table: of failures; None if no
+    output shows it (`Detail`). verdict, ways, worst: about the losses that were not accepted, once
+    the audit is finished. worst: the worst one, with its trace.
     """
 
     topic: str
@@ -219,8 +242,10 @@ class Answer:
     always_lost: bool = False
     alike: tuple[str, ...] = ()
     alternatives: tuple[Alternative, ...] = ()
-    worst: Risk | None = None
     table: Table | None = None
+    verdict: Verdict = Verdict.NOT_DECIDED
+    ways: Ways = Ways()
+    worst: Risk | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,11 +284,20 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """Topics whose answers differ in their names only. answer: of the first."""
+
+    answer: Answer
+    topics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Audit:
     """All answers about the files that were read. not_looked_at: what an audit does not cover.
 
     version, mode: None if no file states it, or if several clusters differ. difference: from an
-    earlier configuration, if it was compared with one. seconds: what each part of it took.
+    earlier configuration, if it was compared with one. groups: of alike answers, the worst first,
+    once it is finished. seconds: what each part of it took.
     """
 
     read: tuple[FileRead, ...]
@@ -274,6 +308,7 @@ class Audit:
     warnings: tuple[str, ...] = ()
     not_looked_at: tuple[str, ...] = ()
     difference: Difference | None = None
+    groups: tuple[Group, ...] = ()
     seconds: Mapping[str, float] = field(default_factory=dict, compare=False)
 
     @property

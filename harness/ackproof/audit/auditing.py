@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import TypeVar
@@ -13,8 +13,7 @@ from ackproof.audit.answer import Alternative, Answer, Audit, Decision, Effect, 
 from ackproof.audit.changes import best, decided_by
 from ackproof.audit.detail import Detail
 from ackproof.audit.failure import Failures, covers
-from ackproof.audit.finishing import Draft
-from ackproof.audit.losses import Lost, largest_without, lost
+from ackproof.audit.losses import Lost, largest_without, lost, traced
 from ackproof.audit.merging import Assumed
 from ackproof.audit.producers import CLIENT, LIBRARY
 from ackproof.audit.risk import Subject
@@ -58,35 +57,25 @@ _NO_CONSUMER = "consumers, which no file describes"
 _NO_BROKERS = "what brokers' settings decide that no file states: retention, racks, controllers"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Drafted:
-    """An audit whose traces are not searched yet. drafts: of its answers, in their order."""
-
-    audit: Audit
-    drafts: tuple[Draft, ...]
-
-
-def drafted(
+def audit_clusters(
     clusters: Sequence[OwnConfig], *, topic: str = "", detail: Detail = Detail.NOTHING
-) -> Drafted:
-    """Return the answers about every cluster. topic: only the topic of this name.
+) -> Audit:
+    """Return the answers about every cluster, without marks. topic: only the topic of this name.
 
     Topics with equal settings share one search. Raises ScenarioError for an unknown topic or a
     version that is not modelled.
     """
     having = [own for own in clusters if any(one.name == topic for one in own.topics)]
     clusters = having if topic and having else clusters
-    drafts = tuple(draft for own in clusters for draft in _drafts(own, topic, detail))
-    audit = Audit(
+    return Audit(
         read=_every(own.read for own in clusters),
         refused=clusters[0].refused,
         version=_common([own.kafka for own in clusters]),
         mode=_common([own.mode for own in clusters]),
-        answers=tuple(draft.answer for draft in drafts),
+        answers=tuple(answer for own in clusters for answer in _answers(own, topic, detail)),
         warnings=_every((*own.warnings, *_newer(own), *_unread(own, topic)) for own in clusters),
         not_looked_at=_every(_not_looked_at(own) for own in clusters),
     )
-    return Drafted(audit=audit, drafts=drafts)
 
 
 def _every(parts: Iterable[Iterable[_Each]]) -> tuple[_Each, ...]:
@@ -101,27 +90,25 @@ def _common(givens: Sequence[Given | None]) -> Given | None:
     return givens[0] if len(values) == 1 else None
 
 
-def _drafts(own: OwnConfig, topic: str, detail: Detail) -> Iterator[Draft]:
+def _answers(own: OwnConfig, topic: str, detail: Detail) -> Iterator[Answer]:
     groups: dict[object, list[Topic]] = {}
     brokers_own = [one for one in own.topics if hidden(one) and one.name != topic]
     for one in own.topics:
         if one.name == topic if topic else not hidden(one):
-            groups.setdefault(_values(own, one), []).append(one)
+            groups.setdefault(_settings(own, one), []).append(one)
     if topic and not groups:
-        yield from (_draft(group, detail) for group in setups(own, topic=topic))
+        yield from (_answer(group, detail) for group in setups(own, topic=topic))
     elif not topic and all(one.internal for alike in groups.values() for one in alike):
         without = replace(own, topics=tuple(brokers_own))
-        yield from (_draft(group, detail) for group in setups(without))
+        yield from (_answer(group, detail) for group in setups(without))
     for alike in groups.values():
         first, *others = alike
         of_first = replace(own, topics=(first, *brokers_own))
-        drafts = [_draft(group, detail) for group in setups(of_first, topic=first.name)]
-        yield from drafts
+        answers = [_answer(group, detail) for group in setups(of_first, topic=first.name)]
+        yield from answers
         for other in others:
             sources = _renamed(first, other)
-            for draft in drafts:
-                answer = _of_topic(draft.answer, other.name, sources)
-                yield replace(draft, answer=answer, copied=True)
+            yield from (_of_topic(answer, other.name, sources) for answer in answers)
 
 
 def _newer(own: OwnConfig) -> Iterator[str]:
@@ -130,12 +117,13 @@ def _newer(own: OwnConfig) -> Iterator[str]:
 
 
 def _unread(own: OwnConfig, topic: str) -> Iterable[str]:
-    different = {_values(own, one): one for one in own.topics if topic in ("", one.name)}
+    different = {_settings(own, one): one for one in own.topics if topic in ("", one.name)}
     groups = setups(replace(own, topics=tuple(different.values())))
     return dict.fromkeys(text for group in groups for setup in group for text in unread(setup))
 
 
-def _values(own: OwnConfig, topic: Topic) -> object:
+def _settings(own: OwnConfig, topic: Topic) -> object:
+    """Return what decides about the answers for a topic: equal ones share a search."""
     replicas = topic.replication_factor.value if topic.replication_factor else ""
     settings = {key: given.value for key, given in topic.settings.items()}
     producers = tuple(one.name if one else "" for one in writers(own, topic))
@@ -165,10 +153,9 @@ def _with_sources(risk: Risk, renamed: Callable[[Origin], Origin]) -> Risk:
     return replace(risk, decided_by=changes) if changes else risk
 
 
-def _draft(group: Sequence[Setup], detail: Detail) -> Draft:
+def _answer(group: Sequence[Setup], detail: Detail) -> Answer:
     group, assumed = _decisive(group, answered(group))
     first = group[0]
-    risks = [*_risks(assumed, group)]
     changes = _changes(group) if detail & (Detail.TABLES | Detail.CHANGED) else ()
     after = [(decisions, answered(of)) for decisions, of in changes]
     answer = Answer(
@@ -179,7 +166,7 @@ def _draft(group: Sequence[Setup], detail: Detail) -> Draft:
         version=first.own.kafka,
         settings=_stated(group),
         unstated=tuple(dict.fromkeys(key for setup in group for key in setup.when)),
-        risks=tuple(risk for risk, _ in risks),
+        risks=tuple(_risks(assumed, group)),
         survives=merging.survives(assumed),
         undecided=merging.undecided(assumed),
         always_lost=all(
@@ -193,7 +180,7 @@ def _draft(group: Sequence[Setup], detail: Detail) -> Draft:
     if Detail.TABLES in detail:
         by_change = [((d[-1].setting, d[-1].change), of) for d, of in after]
         answer = replace(answer, table=table(answer, assumed, by_change))
-    return Draft(answer=answer, setups=tuple(setup for _, setup in risks))
+    return answer
 
 
 def _alternative(changes: tuple[Decision, ...], after: Assumed, *, merged: bool) -> Alternative:
@@ -342,15 +329,16 @@ INDEPENDENT_OF: Mapping[Subject, tuple[str, ...]] = {
 }
 
 
-def _risks(assumed: Assumed, group: Sequence[Setup]) -> Iterator[tuple[Risk, Setup]]:
-    """Yield the merged risks, losses first, each with a setup that has it."""
+def _risks(assumed: Assumed, group: Sequence[Setup]) -> Iterator[Risk]:
+    """Yield the merged risks, losses first, with their changes and their traces."""
     merged = sorted(merging.risks(assumed), key=lambda pair: _order(pair[0]))
     for risk, at in merged:
-        setup = group[at]
-        by_brokers = risk.effect is Effect.LOST and not risk.trace
-        changes = decided_by(setup, risk.failures) if by_brokers else risk.decided_by
-        whole = replace(risk, decided_by=changes)
-        yield _with_sources(whole, partial(_source, setup=group[-1])), setup
+        whole = _with_changes_and_trace(group[at], risk) if risk.searched else risk
+        yield _with_sources(whole, partial(_source, setup=group[-1]))
+
+
+def _with_changes_and_trace(setup: Setup, risk: Risk) -> Risk:
+    return replace(traced(setup, risk), decided_by=decided_by(setup, risk.failures))
 
 
 def _not_looked_at(own: OwnConfig) -> Iterator[str]:

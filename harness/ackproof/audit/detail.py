@@ -6,14 +6,11 @@ from enum import Flag, auto
 
 
 class Detail(Flag):
-    """What an audit has besides the risks, because an output shows it.
+    """What takes long, and is there only if an output shows it.
 
-    TABLES: the table and the worst loss of each answer. CHANGED: the risks after changes. FAILING,
-    EVERY: the traces of losses that fail, and of all.
+    TABLES: the table of each answer. CHANGED: the risks after changes.
     """
 
     NOTHING = 0
     TABLES = auto()
     CHANGED = auto()
-    FAILING = auto()
-    EVERY = auto()

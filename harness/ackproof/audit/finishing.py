@@ -1,97 +1,52 @@
-"""Finishes an audit: joins the answers of similar topics, and adds traces and the worst loss.
+"""Finishes an audit after its risks are marked: verdicts, the worst losses, similar topics.
 
 Outputs only show what is computed here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 
-from ackproof.audit.answer import Answer, Effect, Risk, Versions
-from ackproof.audit.detail import Detail
+from ackproof.audit.answer import Answer, Audit, Effect, Group, Risk, Verdict, Versions, Ways
+from ackproof.audit.failure import Failures, milder
 from ackproof.audit.identity import identity
-from ackproof.audit.losses import traced
-from ackproof.audit.setups import Setup
 from ackproof_model.kafka_settings import ACKS, REPLICATION_FACTOR
 
 #: The most topics with the same answer that have an answer each.
 _MOST_ALIKE = 20
-#: Losses by defects that seldom bite; `losses` puts them behind the others.
+#: Losses by defects that seldom bite; `_losses` puts them behind the others.
 _RARE = ("B12", "B13", "B22", "B23")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
-    """An answer without traces. setups: for each risk, a setup that has it.
-
-    copied: whether it is the answer of another topic that has the same settings.
-    """
-
-    answer: Answer
-    setups: tuple[Setup, ...]
-    copied: bool = False
-
-
-def finished(drafts: Sequence[Draft], detail: Detail) -> tuple[Answer, ...]:
-    """Return the answers with the traces and the worst losses that are asked for."""
+def finished(audit: Audit) -> Audit:
+    """Return the audit with all that outputs show; one answer stands for many alike topics."""
     answers: list[Answer] = []
-    for group in grouped([draft.answer for draft in drafts]):
-        first = drafts[group[0]]
-        worst = _worst(first) if Detail.TABLES in detail else None
-        alike = tuple(drafts[number].answer.topic for number in group[1:])
-        kept = group[:1] if len(alike) >= _MOST_ALIKE else group
-        answers += [
-            replace(
-                with_traces(drafts[number], wanted=_wanted(detail)).answer,
-                worst=worst,
-                alike=alike if len(kept) < len(group) else (),
-            )
-            for number in kept
+    groups: list[Group] = []
+    for group in _alike(audit.answers):
+        lost = _losses(group[0].risks)
+        ways = _ways(lost)
+        verdict = _verdict(group[0], ways, lost)
+        worst = next((risk for risk in lost if risk.trace), None)
+        alike = tuple(answer.topic for answer in group[1:])
+        many = len(alike) >= _MOST_ALIKE
+        kept = [
+            replace(answer, verdict=verdict, ways=ways, worst=worst, alike=alike if many else ())
+            for answer in (group[:1] if many else group)
         ]
-    return tuple(answers)
+        answers += kept
+        topics = tuple(answer.topic for answer in group if answer.topic)
+        groups.append(Group(answer=kept[0], topics=topics))
+    return replace(audit, answers=tuple(answers), groups=tuple(_worst_first(groups)))
 
 
-def _wanted(detail: Detail) -> Callable[[Risk], bool]:
-    if Detail.EVERY in detail:
-        return lambda risk: True
-    return lambda risk: Detail.FAILING in detail and risk.failing
-
-
-def with_traces(draft: Draft, *, wanted: Callable[[Risk], bool] = lambda risk: True) -> Draft:
-    """Return a draft with the traces of the losses that are wanted."""
-    risks = tuple(
-        _traced(risk, setup) if wanted(risk) else risk
-        for risk, setup in zip(draft.answer.risks, draft.setups, strict=True)
-    )
-    return replace(draft, answer=replace(draft.answer, risks=risks))
-
-
-def _traced(risk: Risk, setup: Setup) -> Risk:
-    return traced(setup, risk) if risk.effect is Effect.LOST and not risk.trace else risk
-
-
-def _worst(draft: Draft) -> Risk | None:
-    """Return the worst loss that has a trace."""
-    pairs = zip(draft.answer.risks, draft.setups, strict=True)
-    lost = [pair for pair in pairs if _is_open_loss(pair[0])]
-    for risk, setup in sorted(lost, key=lambda pair: _severity(pair[0])):
-        with_trace = _traced(risk, setup)
-        if with_trace.trace:
-            return with_trace
-    return None
-
-
-def losses(risks: Iterable[Risk]) -> list[Risk]:
+def _losses(risks: Iterable[Risk]) -> list[Risk]:
     """Return the losses that nobody accepted, the worst first.
 
     Among those that hold under assumptions, the newest version and acks=all come first.
     """
-    return sorted(filter(_is_open_loss, risks), key=_severity)
-
-
-def _is_open_loss(risk: Risk) -> bool:
-    return risk.effect is Effect.LOST and not risk.accepted
+    lost = (risk for risk in risks if risk.effect is Effect.LOST and not risk.accepted)
+    return sorted(lost, key=_severity)
 
 
 def _severity(risk: Risk) -> tuple[int, ...]:
@@ -108,15 +63,51 @@ def _severity(risk: Risk) -> tuple[int, ...]:
     )
 
 
-def grouped(answers: Sequence[Answer]) -> list[list[int]]:
-    """Return the indexes of answers, in groups whose answers differ only in the topic's name."""
-    groups: dict[object, list[int]] = {}
-    for number, answer in enumerate(answers):
-        groups.setdefault(_key(answer), []).append(number)
+def _ways(lost: Sequence[Risk]) -> Ways:
+    every = {risk.failures for risk in lost}
+    mildest = {one for one in every if len(one) < 3 or not _milder_exists(one, every)}
+    always = {risk.failures for risk in lost if not risk.when} & mildest
+    return Ways(
+        always=len(always),
+        sometimes=len(mildest - always),
+        unstated=tuple(dict.fromkeys(key for risk in lost for key in risk.when)),
+    )
+
+
+def _milder_exists(failures: Failures, every: Collection[Failures]) -> bool:
+    return any(other != failures and milder(other, failures) for other in every)
+
+
+def _verdict(answer: Answer, ways: Ways, lost: Sequence[Risk]) -> Verdict:
+    if ways.always:
+        return Verdict.YES
+    if lost:
+        accepted = any(risk.accepted for risk in answer.risks)
+        return Verdict.YES if answer.always_lost and not accepted else Verdict.DEPENDS
+    return Verdict.NOT_DECIDED if answer.undecided else Verdict.NO
+
+
+def _worst_first(groups: Iterable[Group]) -> list[Group]:
+    ordered = sorted(groups, key=lambda group: _weight(group.answer), reverse=True)
+    return sorted(ordered, key=lambda group: list(Verdict).index(group.answer.verdict))
+
+
+def _weight(answer: Answer) -> tuple[int, ...]:
+    lost = _losses(answer.risks)
+    certain = sum(risk.likelihood == "certain" for risk in lost)
+    unconditional = sum(not risk.when for risk in lost)
+    return (certain, unconditional, len(lost), len(answer.undecided), len(answer.risks))
+
+
+def _alike(answers: Iterable[Answer]) -> list[list[Answer]]:
+    """Return groups of answers that differ only in the topic's name."""
+    groups: dict[object, list[Answer]] = {}
+    for answer in answers:
+        groups.setdefault(_apart_from_topic(answer), []).append(answer)
     return list(groups.values())
 
 
-def _key(answer: Answer) -> object:
+def _apart_from_topic(answer: Answer) -> object:
     return (
         answer.cluster,
         answer.producer,

@@ -67,7 +67,7 @@ class Lost:
 
 
 def lost(setup: Setup) -> Lost:
-    """Return the losses, without their traces (`traced`). A refused producer sends nothing."""
+    """Return the losses, without traces and changes. A refused producer sends nothing."""
     if setup.refusal:
         return Lost(risks=(), survives=(), undecided=())
     found = found_sets(setup)
@@ -166,7 +166,8 @@ def _risk(setup: Setup, loss: Loss) -> Risk:
     verb = "are lost" if loss.certain else "may be lost"
     text = f"{phrase(failures, setup.partition.replication_factor)}: acked records {verb}"
     case = case_of(setup, failures)
-    return KIND.risk(setup, failures, text=text, certain=loss.certain, case=case)
+    risk = KIND.risk(setup, failures, text=text, certain=loss.certain, case=case)
+    return replace(risk, searched=True)
 
 
 def traced(setup: Setup, known: Risk) -> Risk:

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from ackproof.audit.accepted import FILE, with_accepted
 from ackproof.audit.answer import Audit, Difference
-from ackproof.audit.auditing import Drafted, drafted
+from ackproof.audit.auditing import audit_clusters
 from ackproof.audit.detail import Detail
 from ackproof.audit.diff import at_revision, difference
 from ackproof.audit.failing import thresholds, with_failing
-from ackproof.audit.finishing import finished, with_traces
+from ackproof.audit.finishing import finished
 from ackproof.errors import ScenarioError
 from ackproof.own_config.configuration import OwnConfig
 from ackproof.own_config.reading import client_settings, read_clusters, read_texts
@@ -42,7 +42,7 @@ class Request:
     prove: tuple[str, ...] | None = None
     scenarios: Path = Path("audit")
     runs: Path = Path("runs")
-    detail: Detail = Detail.TABLES | Detail.CHANGED | Detail.EVERY
+    detail: Detail = Detail.TABLES | Detail.CHANGED
 
 
 def audit(request: Request) -> Audit:
@@ -55,28 +55,18 @@ def audit(request: Request) -> Audit:
     began = time.monotonic()
     clusters = read(request)
     read_at = time.monotonic()
-    made = drafted(clusters, topic=request.topic, detail=request.detail)
-    if request.against:
-        made = _with_all_traces(made)
+    whole = audit_clusters(clusters, topic=request.topic, detail=request.detail)
     today = datetime.datetime.now(datetime.UTC).date()
-    whole = with_accepted(made.audit, request.files, today)
+    whole = with_accepted(whole, request.files, today)
     answered_at = time.monotonic()
     if request.prove is not None:
         whole = _proved(request, whole, clusters)
     if request.against:
         whole = replace(whole, difference=_compared(request, whole))
-    whole = with_failing(whole, counted)
-    drafts = [
-        replace(draft, answer=answer)
-        for draft, answer in zip(made.drafts, whole.answers, strict=True)
-    ]
-    kinds = sum(not draft.copied for draft in made.drafts)
+    whole = finished(with_failing(whole, counted))
+    kinds = len(whole.groups)
     judging = f"judging {kinds:,} kind{'s' * (kinds != 1)} of topics with their producers"
-    return replace(
-        whole,
-        answers=finished(drafts, request.detail),
-        seconds={"reading": read_at - began, judging: answered_at - read_at},
-    )
+    return replace(whole, seconds={"reading": read_at - began, judging: answered_at - read_at})
 
 
 def read(request: Request) -> tuple[OwnConfig, ...]:
@@ -101,12 +91,6 @@ def read(request: Request) -> tuple[OwnConfig, ...]:
     return clusters
 
 
-def _with_all_traces(made: Drafted) -> Drafted:
-    drafts = tuple(map(with_traces, made.drafts))
-    answers = tuple(draft.answer for draft in drafts)
-    return replace(made, audit=replace(made.audit, answers=answers), drafts=drafts)
-
-
 def _compared(request: Request, after: Audit) -> Difference:
     """Compare with the same files of a git revision, or with those of another path."""
     if Path(request.against).exists():
@@ -116,7 +100,7 @@ def _compared(request: Request, after: Audit) -> Difference:
         clusters = read_texts(earlier, kafka=request.kafka)
     names = {one.name for own in clusters for one in own.topics}
     nothing = not clusters[0].read or (request.topic and request.topic not in names)
-    before = None if nothing else _with_all_traces(drafted(clusters, topic=request.topic)).audit
+    before = None if nothing else audit_clusters(clusters, topic=request.topic)
     return difference(before, after, base=request.against)
 
 
@@ -125,7 +109,7 @@ def write_scenario(request: Request, case: str) -> Path:
     from ackproof.audit import prove
 
     clusters = read(request)
-    whole = drafted(clusters, topic=request.topic).audit
+    whole = audit_clusters(clusters, topic=request.topic)
     [path] = prove.write_scenarios(clusters, prove.wanted(whole, [case]), out=request.scenarios)
     return path
 

@@ -29,7 +29,7 @@ class Output:
     name: str
     module: str
     to: Literal["file", "stdout", "stderr"]
-    shows: Detail
+    shows: Detail = Detail.NOTHING
     help: str = ""
 
     def __post_init__(self) -> None:
@@ -53,10 +53,9 @@ OUTPUTS: Mapping[str, Output] = {
             name="sarif",
             module="sarif",
             to="file",
-            shows=Detail.EVERY,
             help="For code scanning.",
         ),
-        Output(name="junit", module="junit", to="file", shows=Detail.FAILING),
+        Output(name="junit", module="junit", to="file"),
         Output(
             name="markdown",
             module="markdown",
@@ -69,14 +68,13 @@ OUTPUTS: Mapping[str, Output] = {
             name="annotations",
             module="annotations",
             to="stderr",
-            shows=Detail.FAILING,
             help="GitHub's annotations, on standard error. Default: in GitHub Actions.",
         ),
         Output(
             name="json",
             module="json_document",
             to="stdout",
-            shows=Detail.CHANGED | Detail.EVERY,
+            shows=Detail.CHANGED,
         ),
     )
 }

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ackproof.audit.answer import Audit, Difference
+from ackproof.audit.answer import Audit, Difference, Verdict
 from ackproof.audit.finding import title
 from ackproof.audit.outputs.summary import Summary, summaries
 
-_SIGNS = {"YES": "❌", "NO": "✅"}
+_SIGNS = {Verdict.YES: "❌", Verdict.NO: "✅"}
 _MOST_GROUPS = 20
 
 

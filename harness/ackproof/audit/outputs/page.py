@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ackproof.audit.answer import Audit
+from ackproof.audit.answer import Audit, Verdict
 from ackproof.audit.finding import detail, title
 from ackproof.audit.outputs.summary import summaries
 from ackproof.rendering.pages import static_page
@@ -18,7 +18,7 @@ def render(audit: Audit) -> str:
         title="Can acknowledged records be lost?",
         audit=audit,
         summaries=summaries(audit)[:_MOST_GROUPS],
-        tones={"YES": "lost", "NO": "kept"},
+        tones={Verdict.YES: "lost", Verdict.NO: "kept"},
         pills={"bad": "lost", "good": "kept"},
         title_of=title,
         detail_of=detail,

@@ -6,12 +6,10 @@ the topic share one.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ackproof.audit.answer import Answer, Audit, Decision, Effect, Risk
-from ackproof.audit.failure import Failures, milder
-from ackproof.audit.finishing import grouped, losses
+from ackproof.audit.answer import Answer, Audit, Decision, Effect, Group, Risk, Verdict
 from ackproof.audit.outputs.cells import ShownTable, shown
 from ackproof.audit.table import STOPS
 from ackproof.audit.words import EFFECTS, condition, phrase
@@ -44,14 +42,13 @@ _CLIENT_SETTINGS = (
 class Summary:
     """What a reader wants to know about a producer and the topics that share an answer.
 
-    verdict: `YES`, `NO`, `DEPENDS` or `NOT DECIDED`. changes: each with the cost. notes: a sentence
-    for each other risk that the table cannot explain.
+    verdict_text: in which ways, or on what it depends. changes: each with the cost. notes: a
+    sentence for each other risk that the table cannot explain.
     """
 
     answer: Answer
     topics: tuple[str, ...]
     question: str
-    verdict: str
     verdict_text: str
     facts: tuple[str, ...]
     table: ShownTable
@@ -63,43 +60,29 @@ class Summary:
     accepted: tuple[str, ...]
 
     @property
+    def verdict(self) -> Verdict:
+        return self.answer.verdict
+
+    @property
     def how_head(self) -> str:
         """The head of the way to a loss, with its case and the values for which it holds."""
         about = ", ".join(filter(None, (self.how_case, self.how_when)))
         return f"How, in the fewest steps{f' ({about})' if about else ''}"
 
 
-#: The worst first.
-_VERDICTS = ("YES", "DEPENDS", "NOT DECIDED", "NO")
-
-
 def summaries(audit: Audit) -> list[Summary]:
     """Return a summary for each group of alike answers, the worst first."""
-    groups = [[audit.answers[at] for at in group] for group in grouped(audit.answers)]
-    ordered = sorted(groups, key=lambda group: _severity(group[0]), reverse=True)
-    every = [_summary(group) for group in ordered]
-    return sorted(every, key=lambda one: _VERDICTS.index(one.verdict))
+    return [_summary(group) for group in audit.groups]
 
 
-def _severity(answer: Answer) -> tuple[int, ...]:
-    lost = losses(answer.risks)
-    certain = sum(risk.likelihood == "certain" for risk in lost)
-    unconditional = sum(not risk.when for risk in lost)
-    return (certain, unconditional, len(lost), len(answer.undecided), len(answer.risks))
-
-
-def _summary(group: Sequence[Answer]) -> Summary:
-    answer = group[0]
-    topics = tuple(name for one in group for name in (one.topic, *one.alike) if name)
-    lost = losses(answer.risks)
-    verdict, text = _verdict(answer, lost)
+def _summary(group: Group) -> Summary:
+    answer = group.answer
     how = answer.worst
     return Summary(
         answer=answer,
-        topics=topics,
-        question=_question(topics, answer.cluster),
-        verdict=verdict,
-        verdict_text=text,
+        topics=group.topics,
+        question=_question(group.topics, answer.cluster),
+        verdict_text=_verdict_text(answer),
         facts=tuple(_facts(answer)),
         table=shown(answer),
         how=how.trace if how else (),
@@ -125,10 +108,15 @@ def _accepted(answer: Answer) -> Iterator[str]:
 
 def _changes(answer: Answer) -> tuple[Decision, ...]:
     """Return the changes, the most useful first. A refused configuration has only its own."""
-    refused = next((r for r in answer.risks if r.effect is Effect.REFUSED and not r.when), None)
-    if refused:
+    if refused := _refused(answer):
         return tuple(refused.decided_by)
     return answer.alternatives[-1].changes if answer.alternatives else ()
+
+
+def _refused(answer: Answer) -> Risk | None:
+    """Return why nothing starts, whatever the value of what is unstated."""
+    every = (risk for risk in answer.risks if risk.effect is Effect.REFUSED and not risk.when)
+    return next(every, None)
 
 
 def _question(topics: Sequence[str], cluster: str) -> str:
@@ -139,28 +127,21 @@ def _question(topics: Sequence[str], cluster: str) -> str:
     return f"Can you lose acknowledged records of {names}{where}?"
 
 
-def _milder_exists(failures: Failures, every: Collection[Failures]) -> bool:
-    return any(other != failures and milder(other, failures) for other in every)
-
-
-def _verdict(answer: Answer, lost: Sequence[Risk]) -> tuple[str, str]:
-    every = {risk.failures for risk in lost}
-    mildest = {one for one in every if len(one) < 3 or not _milder_exists(one, every)}
-    always = {risk.failures for risk in lost if not risk.when} & mildest
-    others = mildest - always
-    keys = ", ".join(dict.fromkeys(key for risk in lost for key in risk.when))
-    if always:
-        ways = f"in {spelled(len(always))} way{'s' if len(always) > 1 else ''}"
-        return "YES", f"{ways}, and in {len(others)} more that depend on {keys}" if others else ways
-    if lost and answer.always_lost and not any(risk.accepted for risk in answer.risks):
-        return "YES", f"in ways that depend on {keys}"
-    if lost:
-        return "DEPENDS", f"on {keys}, which the files leave open"
-    if answer.undecided:
-        return "NOT DECIDED", f"the searches do not decide {phrase(answer.undecided[0])}"
-    if any(risk.effect is Effect.REFUSED and not risk.when for risk in answer.risks):
-        return "NO", "nothing is acknowledged, because the configuration is refused"
-    return "NO", "not by any failures that were looked at"
+def _verdict_text(answer: Answer) -> str:
+    ways, keys = answer.ways, ", ".join(answer.ways.unstated)
+    if answer.verdict is Verdict.YES and ways.always:
+        text = f"in {spelled(ways.always)} way{'s' if ways.always > 1 else ''}"
+        more = f", and in {ways.sometimes} more that depend on {keys}"
+        return f"{text}{more if ways.sometimes else ''}"
+    if answer.verdict is Verdict.YES:
+        return f"in ways that depend on {keys}"
+    if answer.verdict is Verdict.DEPENDS:
+        return f"on {keys}, which the files leave open"
+    if answer.verdict is Verdict.NOT_DECIDED:
+        return f"the searches do not decide {phrase(answer.undecided[0])}"
+    if _refused(answer):
+        return "nothing is acknowledged, because the configuration is refused"
+    return "not by any failures that were looked at"
 
 
 def _origin(source: Origin) -> str:

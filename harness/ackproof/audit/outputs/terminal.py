@@ -11,14 +11,14 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from ackproof.audit.answer import Audit, Difference
+from ackproof.audit.answer import Audit, Difference, Verdict
 from ackproof.audit.finding import text, title
 from ackproof.audit.outputs.summary import Summary, summaries
 from ackproof.console import print_item, say
 from ackproof.own_config.configuration import NoFile
 
 #: Styles of verdicts, and of cells.
-_TONES = {"YES": "bold red", "NO": "bold green", "DEPENDS": "bold yellow"}
+_TONES = {Verdict.YES: "bold red", Verdict.NO: "bold green"}
 _STYLES = {"good": "green", "bad": "bold red", "unclear": "yellow", "plain": ""}
 #: Groups of topics that are listed after the first one.
 _MOST_GROUPS = 12
@@ -78,7 +78,7 @@ def _print_difference(console: Console, difference: Difference) -> None:
 def _print_summary(console: Console, audit: Audit, summary: Summary, files: list[str]) -> None:
     head = Text(f"{summary.question}  ", style="bold")
     head.append(summary.verdict, style=_TONES.get(summary.verdict, "bold yellow"))
-    comma = {"NO": ":", "YES": ","}.get(summary.verdict, "")
+    comma = {Verdict.NO: ":", Verdict.YES: ","}.get(summary.verdict, "")
     head.append(f"{comma} {summary.verdict_text}.")
     console.print(head, highlight=False)
     stated = summary.answer.version or audit.version

@@ -13,7 +13,7 @@ from catalogue_pages import arms_of
 
 from ackproof.audit import availability
 from ackproof.audit.answer import Effect, Risk
-from ackproof.audit.auditing import drafted
+from ackproof.audit.auditing import audit_clusters
 from ackproof.audit.failure import Failure, covers
 from ackproof.audit.losses import case_of, largest_without
 from ackproof.audit.risk import Subject
@@ -434,7 +434,7 @@ def test_loss_of_the_catalogue_is_found_under_its_number(arm: Configured) -> Non
         if failure := FAILURES_OF.get(fault.name):
             brokers = 3 if "all" in str(fault.target) else 1
             made[failure] += 1 if failure == "lag" else brokers
-    (answer,) = drafted([own_config(arm.scenario)]).audit.answers
+    (answer,) = audit_clusters([own_config(arm.scenario)]).answers
     found = [
         risk.case
         for risk in answer.risks
@@ -521,7 +521,7 @@ def test_proposals_have_the_prefix_of_the_producers_file(text: str, key: str) ->
     own, *_ = read_texts({"own.properties": f"{text}acks = 1\n".encode()}, kafka="3.9.1")
     names = {"acks", "retries", "enable.idempotence", "max.in.flight.requests.per.connection"}
     producers = {one.name for one in own.producers if not one.writes}
-    answers = [one for one in drafted([own]).audit.answers if one.producer in producers]
+    answers = [one for one in audit_clusters([own]).answers if one.producer in producers]
     decisions = [one for a in answers for risk in a.risks for one in risk.decided_by]
     decisions += [one for a in answers for after in a.alternatives for one in after.changes]
     proposed = {one.setting for one in decisions}

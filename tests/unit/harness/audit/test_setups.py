@@ -9,7 +9,7 @@ from itertools import product
 import pytest
 
 from ackproof.audit.answer import Versions
-from ackproof.audit.auditing import answered, drafted
+from ackproof.audit.auditing import answered, audit_clusters
 from ackproof.audit.effective import of_producer
 from ackproof.audit.losses import found_sets
 from ackproof.audit.setups import Setup, eras_of, setups, unread
@@ -324,7 +324,7 @@ def test_a_mode_that_nobody_states_has_the_answer_of_each(
 def test_a_mode_is_named_only_where_it_changes_the_answer(replicas: str, named: bool) -> None:
     topic = Topic(name="orders", replication_factor=Given(replicas, at("t:1")))
     config = own(kafka=Given("3.6.1", Option("--kafka")), mode=None, topics=(topic,))
-    [answer] = drafted([config]).audit.answers
+    [answer] = audit_clusters([config]).answers
     assert ("kafka.mode" in answer.unstated) is named
     assert any("kafka.mode" in risk.when for risk in answer.risks) is named
 
@@ -336,7 +336,7 @@ def test_a_topic_with_a_producer_of_its_own_is_written_by_no_other() -> None:
     config = own(topics=(internal, orders), producers=(producer({"acks": "1"}), of_status))
     writers = {
         one.topic: (one.producer, one.settings["acks"].value)
-        for one in drafted([config]).audit.answers
+        for one in audit_clusters([config]).answers
     }
     assert writers == {"connect-status": ("status", "all"), "orders": ("app.yml", "1")}
 

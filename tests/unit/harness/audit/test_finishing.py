@@ -1,0 +1,60 @@
+"""What an audit has once it is finished: verdicts, the worst losses, groups of alike topics."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ackproof.audit.answer import Answer, Verdict
+from support.audits import CRASH, LAG, POWER, audit, orders, risk
+
+OPEN = risk(failures=(CRASH,), when={"acks": "1"})
+ACCEPTED = risk(accepted="a reason")
+
+
+@pytest.mark.parametrize(
+    ("answer", "verdict"),
+    [
+        (orders(), Verdict.YES),
+        (orders(risks=(risk(), risk(failures=(POWER,), accepted="a reason"))), Verdict.YES),
+        (orders(risks=(OPEN,)), Verdict.YES),
+        (replace(orders(risks=(OPEN,)), always_lost=False), Verdict.DEPENDS),
+        (orders(risks=(OPEN, ACCEPTED)), Verdict.DEPENDS),
+        (orders(risks=(), undecided=((LAG, POWER),)), Verdict.NOT_DECIDED),
+        (orders(risks=(ACCEPTED,), undecided=()), Verdict.NO),
+        (orders(risks=()), Verdict.NO),
+    ],
+)
+def test_verdict(answer: Answer, verdict: Verdict) -> None:
+    assert audit(answer).answers[0].verdict is verdict
+
+
+def test_ways_are_counted_by_whether_they_depend_on_what_is_unstated() -> None:
+    [answer] = audit(orders(risks=(risk(), risk(failures=(POWER,)), OPEN, ACCEPTED))).answers
+    assert (answer.ways.always, answer.ways.sometimes) == (2, 1)
+    assert answer.ways.unstated == ("acks",)
+
+
+def test_the_worst_loss_has_a_trace_and_is_not_accepted() -> None:
+    untold = risk(failures=(CRASH,), trace=())
+    [answer] = audit(orders(risks=(ACCEPTED, untold, risk(case="B6")))).answers
+    assert answer.worst == risk(case="B6")
+
+
+@pytest.mark.parametrize(("topics", "answers"), [(20, 20), (21, 1)])
+def test_one_answer_stands_for_many_alike_topics(topics: int, answers: int) -> None:
+    whole = audit(*(orders(topic=f"t{number}") for number in range(topics)))
+    assert len(whole.answers) == answers
+    assert len(whole.answers[0].alike) == (0 if answers == topics else topics - 1)
+    [group] = whole.groups
+    assert len(group.topics) == topics
+
+
+def test_a_topic_that_fails_is_not_folded_into_those_that_do_not() -> None:
+    """After a comparison only new risks fail, such as those of the last of many alike topics."""
+    added = orders(topic="added", risks=(risk(failing=True),))
+    known = [orders(topic=f"t{number}", risks=(risk(),)) for number in range(30)]
+    whole = audit(*known, added)
+    assert whole.fails
+    assert [len(group.topics) for group in whole.groups] == [30, 1]
