@@ -21,7 +21,7 @@ class Restarted:
     """A clean restart of the broker, for one partition and producers with these acks.
 
     before: the outcome without the restart. down: while the broker is down. whole: once it runs
-    again. rule: what the common rule says, that the ISR without the broker has at least
+    again. rule: the answer of the common rule: whether the ISR without the broker has at least
     min.insync.replicas members. awaited: it has no leader, and this running broker is in the ISR or
     eligible, so that it may be elected any moment. problem: why the partition cannot be judged.
     """

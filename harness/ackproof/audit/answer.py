@@ -74,9 +74,9 @@ class Risk:
     empty if it holds for all. case: the known loss, such as `B5`; '' without one. text: one
     sentence for a reader. at_risk: which records. trace: the shortest way, a sentence a step.
     decided_by: the least changes that remove it, best first. accepted: the reason for which it was
-    accepted; '' if it was not. here: the result of `--prove`. failing: whether `--fail-on` counts
-    it. searched: whether the model's search found it, so that its trace and its changes are
-    searched, too, after all values of what is unstated are merged.
+    accepted; '' if it was not. here: the result of `--prove`. failing: whether it reaches
+    `--fail-on`. searched: whether the model's search found it, so that its trace and its changes
+    are searched, too, after all values of what is unstated are merged.
     """
 
     effect: Effect

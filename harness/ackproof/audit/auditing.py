@@ -1,4 +1,4 @@
-"""Answers an audit: the risks of every topic and producer, under each value that nobody states."""
+"""Answers an audit: the risks of every topic and producer, for each value that no file states."""
 
 from __future__ import annotations
 

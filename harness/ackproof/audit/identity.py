@@ -37,7 +37,7 @@ InAudit = tuple[str, str, str, str, Identity]
 
 
 def in_audit(answer: Answer, risk: Risk) -> InAudit:
-    """Return what no two risks of an audit have in common, whatever marks they get."""
+    """Return an identity that is unique in an audit and does not depend on marks."""
     return (answer.cluster, answer.topic, answer.producer, answer.consumer, identity(risk))
 
 

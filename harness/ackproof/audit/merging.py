@@ -83,7 +83,7 @@ def risks(assumed: Assumed) -> Iterator[tuple[Risk, int]]:
 
 
 def _at(group: Iterable[tuple[Risk, int]], points: int) -> Risk:
-    """Return the risk of the last of these points."""
+    """Return the risk as the last of these points has it."""
     last = points.bit_length() - 1
     return next(risk for risk, where in group if where >> last & 1)
 
@@ -162,7 +162,7 @@ class Space:
             yield points, {key: value for key, value in joined.items() if value}
 
     def _relevant(self, inside: int) -> list[str]:
-        """Return the keys on which membership depends."""
+        """Return the settings that decide which points are inside."""
         keys = list(self.keys)
         for key in self.keys:
             without = [one for one in keys if one != key]

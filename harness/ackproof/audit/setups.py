@@ -110,12 +110,12 @@ _Version = tuple[str, bool, When]
 class Setup:
     """A topic with its producer and consumers, all of whose decisive settings have a value.
 
-    partition: the settings that the model reads, brokers and version included. when: the values
-    assumed for settings that nobody states. settings: those that decide, with their sources; the
-    assumed ones are left out. racks: the number of racks over which replicas are spread, 0 if there
-    are none. flushes_every_record: a log is flushed before the ack.
-    defaults_hold: whether what the topic and the brokers leave out has Kafka's default.
-    refusal: why the producer's library refuses its settings; '' if it does not.
+    partition: the settings that the model reads, including brokers and version. when: the assumed
+    values of unstated settings. settings: the stated ones that decide, with their sources. racks:
+    the number of racks over which replicas are spread, 0 without racks. flushes_every_record:
+    whether a log is flushed before the ack. defaults_hold: whether settings that the topic and the
+    brokers omit have Kafka's defaults. refusal: why the producer's library refuses its settings; ''
+    if it accepts them.
     """
 
     own: OwnConfig

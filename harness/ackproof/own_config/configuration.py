@@ -178,14 +178,15 @@ class OwnConfig:
 
     cluster: its name if there are several. kafka: the version; some distributions omit its last
     number (`3.6`). since: the version is this or later; below: it is earlier. mode: `kraft` or
-    `zookeeper`. brokers, controllers: how many; combined: how many nodes are both and so count
-    twice. racks: the rack of each broker, by broker. broker: the settings of brokers, by Kafka's
-    precedence; of values that differ between brokers the one that loses more. controller: the
-    settings of a controller, from which leader elections and eligible leader replicas take theirs.
-    dynamic: those that are dynamic for all nodes. in_force: whether running brokers answered them.
-    defaults_hold: whether files describe the brokers, so that settings left out have Kafka's
-    defaults. unread: files with brokers' settings that others name and that were not given.
-    warnings: what contradicts itself or has no meaning, a sentence each with file and line.
+    `zookeeper`. brokers, controllers: their numbers; combined: the number of nodes that are both,
+    and are included in both numbers. racks: the rack of each broker. broker: the settings of
+    brokers, by Kafka's precedence; if brokers differ, the value that loses more. controller: the
+    settings of controllers, which decide leader elections and eligible leader replicas. dynamic:
+    the settings that are dynamic for all nodes. in_force: whether running brokers reported the
+    settings. defaults_hold: whether files describe the brokers, so that omitted settings have
+    Kafka's defaults. unread: files with brokers' settings that other files name and that were not
+    given. warnings: a sentence with file and line for each contradiction and each meaningless
+    setting.
     """
 
     cluster: str = ""

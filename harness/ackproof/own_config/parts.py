@@ -63,7 +63,7 @@ class RefusalError(Exception):
 
 
 class UnrecognisedError(RefusalError):
-    """A file has nothing to do with Kafka, as many files of a folder."""
+    """A file has no settings of Kafka, like many files of a folder."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"{UNRECOGNISED}: {reason}")

@@ -1,4 +1,4 @@
-"""The blocks `ProducerConfig values:` of a log, those of brokers (`KafkaConfig`), too."""
+"""The blocks `ProducerConfig values:` of clients' logs, and `KafkaConfig values:` of brokers'."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _APP_INFO = re.compile(r".*Kafka version: (?P<version>\d+\.\d+\.\d+)\b")
 
 
 def read(source: Source) -> Part | None:
-    """Read the blocks `ProducerConfig values:` of a log, those of brokers (`KafkaConfig`), too."""
+    """Read the blocks `… values:` of ProducerConfig, ConsumerConfig and KafkaConfig."""
     blocks: list[tuple[str, int, dict[str, Text]]] = []
     versions: list[Given] = []
     inside = False

@@ -29,7 +29,7 @@ _OVERRIDES = (
 
 
 def read(source: Source) -> Part | None:
-    """Read the values of a Helm chart of Kafka: Bitnami's, Confluent's and those like them."""
+    """Read the values of a Helm chart for Kafka: Bitnami's, Confluent's or a similar one."""
     for root in source.documents:
         if not isinstance(root, Block) or "apiVersion" in root or "services" in root:
             continue

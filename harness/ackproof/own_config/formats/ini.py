@@ -16,7 +16,7 @@ _COMMON = ("default", "common", "global", "kafka")
 
 
 def read(source: Source) -> Part | None:
-    """Read INI and TOML: each section is a client, which has the settings of `[default]`, too."""
+    """Read INI and TOML: each section is a client, which also has the settings of `[default]`."""
     sections: dict[str, dict[str, Text]] = {}
     pairs: dict[str, Text] = {}
     for number, line in enumerate(source.lines, start=1):

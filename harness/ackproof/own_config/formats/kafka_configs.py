@@ -30,7 +30,7 @@ _ALL = "all brokers"
 class _Entity:
     """A broker, all brokers, or a topic whose settings a command printed.
 
-    dynamic: those of a broker that are dynamic for all.
+    dynamic: of a broker, the settings that are dynamic for all brokers.
     """
 
     scope: str
