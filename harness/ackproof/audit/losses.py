@@ -44,6 +44,7 @@ KIND = Kind(
     texts={Effect.LOST: Text()},
     failures=tuple(map(Failure, EVENTS)),
     cases=_CASES,
+    searched=True,
     removed_by={
         ACKS: "all",
         UNCLEAN_LEADER_ELECTION_ENABLE: "false",
@@ -166,8 +167,7 @@ def _risk(setup: Setup, loss: Loss) -> Risk:
     verb = "are lost" if loss.certain else "may be lost"
     text = f"{phrase(failures, setup.partition.replication_factor)}: acked records {verb}"
     case = case_of(setup, failures)
-    risk = KIND.risk(setup, failures, text=text, certain=loss.certain, case=case)
-    return replace(risk, searched=True)
+    return KIND.risk(setup, failures, text=text, certain=loss.certain, case=case)
 
 
 def traced(setup: Setup, known: Risk) -> Risk:

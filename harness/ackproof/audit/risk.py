@@ -51,7 +51,8 @@ class Kind:
 
     title: what happens, for the list. texts: by effect. failures: those after which it happens;
     empty if it needs no failure. cases: further known losses, besides those of the texts.
-    removed_by: settings with new values that remove it; some of them not in every case.
+    removed_by: settings with new values that remove it; some of them not in every case. searched:
+    of each of its risks, `Risk.searched`.
     """
 
     title: str
@@ -60,6 +61,7 @@ class Kind:
     failures: tuple[Failure, ...] = ()
     cases: tuple[str, ...] = ()
     removed_by: Mapping[str, str] = field(default_factory=dict)
+    searched: bool = False
 
     @property
     def effects(self) -> tuple[Effect, ...]:
@@ -104,6 +106,7 @@ class Kind:
             trace=tuple(trace) or tuple(sentence.format(**values) for sentence in said.trace),
             decided_by=tuple(decided_by),
             runs=runs_of(case, effect, setup.partition.kafka_version),
+            searched=self.searched,
         )
 
     def never(self, setup: Setup, text: str, *, decided_by: Sequence[Decision]) -> Risk:
