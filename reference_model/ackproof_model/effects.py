@@ -521,6 +521,10 @@ class Intercepts(Effect):
         return self.action in ("cut", "error")
 
     @property
+    def refuses_sends(self) -> bool:
+        return self.api == "Produce" and self.direction == "request" and self.action == "error"
+
+    @property
     def holds_requests(self) -> bool:
         held = self.direction == "request" and self.action in ("hold", "delay")
         return self.api == "Produce" and held

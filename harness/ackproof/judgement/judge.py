@@ -27,6 +27,7 @@ from ackproof.runs.verdict import (
     Word,
 )
 from ackproof.scenario import removal
+from ackproof.scenario.kafka_clients import acks_refused_batches
 from ackproof.scenario.model import Scenario
 from ackproof.spark_session import spark_session
 from ackproof_faults import NoFault, registered
@@ -249,7 +250,16 @@ def _contradictions(
 def durability_settings(scenario: Scenario) -> dict[str, Settings]:
     """Return the settings that determine a record's durability, by topic."""
     return {
-        topic: Settings(acks=sends.settings.acks, kafka_version=scenario.kafka)
+        topic: Settings(
+            acks=sends.settings.acks,
+            kafka_version=scenario.kafka,
+            acks_refused=sends.client.java is None
+            and acks_refused_batches(
+                scenario.kafka,
+                idempotence=sends.settings.idempotence,
+                max_in_flight=sends.settings.max_in_flight,
+            ),
+        )
         for topic, sends in scenario.sends.items()
     }
 

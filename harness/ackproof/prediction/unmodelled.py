@@ -17,6 +17,7 @@ from ackproof.scenario.cluster import TIMERS
 from ackproof.scenario.kafka_clients import (
     DELIVERY_TIMEOUT,
     REQUEST_TIMEOUT,
+    acks_refused_batches,
     renumbers_refused_batches,
     reuses_buffers,
 )
@@ -25,9 +26,10 @@ from ackproof.scenario.model import Scenario
 from ackproof.scenario.removal import counted, removed_by
 from ackproof.scenario.types import Setting
 from ackproof.scope import beyond
+from ackproof_faults.conditions.kinds import ProgressIs
 from ackproof_model import Likelihood, Prediction
 from ackproof_model.configuration import LEADER_EPOCHS_SINCE
-from ackproof_model.effects import SLACK_S, Disturbance, Intercepts
+from ackproof_model.effects import SLACK_S, AddsPartitions, Disturbance, Intercepts
 from ackproof_model.kafka_settings import ENABLE_IDEMPOTENCE, TRANSACTIONAL_ID
 from ackproof_spark.anomaly import OF_REPLICAS, Anomaly
 
@@ -95,6 +97,7 @@ def with_unmodelled(scenario: Scenario, prediction: Prediction, lag_time_s: floa
         *_by_new_epochs(scenario, prediction),
         *_by_the_probe(scenario, prediction),
         *_by_defects(scenario),
+        *_by_refused_first_batches(scenario),
         *_by_refusals(scenario),
     )
     prediction = _with_transactions(scenario, prediction)
@@ -220,6 +223,38 @@ def _by_defects(scenario: Scenario) -> Iterator[tuple[Sequence[str], str]]:
     for defect in DEFECTS if moves else ():
         if version and used[defect.setting] and defect.is_in(version):
             yield ("lost",), str(defect)
+
+
+def _by_refused_first_batches(scenario: Scenario) -> Iterator[tuple[Sequence[str], str]]:
+    """Yield the losses by librdkafka's idempotent producer if a first batch may be refused (B55).
+
+    A broker refuses the batches of a partition that it does not have yet, and the proxy refuses
+    what it is asked to. After one ack of each producer in each partition no first batch is left:
+    that is known only for one producer and one partition, and a fault that waits for acks.
+    """
+    workload = scenario.workload
+    settings = workload.settings
+    if workload.client.java is not None or not acks_refused_batches(
+        scenario.kafka, idempotence=settings.idempotence, max_in_flight=settings.max_in_flight
+    ):
+        return
+    single = workload.producers == 1 and len(scenario.written) == 1
+    for fault in scenario.every_fault:
+        acked = single and any(
+            isinstance(one, ProgressIs) and one.outcome == "acked" and one.count > 0
+            for one in fault.when
+        )
+        for effect in fault.effects:
+            grows = isinstance(effect, AddsPartitions) and effect.topic in scenario.sends
+            refuses = isinstance(effect, Intercepts) and effect.refuses_sends and not acked
+            if grows or refuses:
+                yield (
+                    ("lost",),
+                    f"{fault.name}: a broker may refuse a producer's first batch to a partition "
+                    "and accept the next one, and librdkafka then reports the first as acked, too "
+                    "(confluent-kafka-go 921)",
+                )
+                return
 
 
 def _by_refusals(scenario: Scenario) -> Iterator[tuple[Sequence[str], str]]:

@@ -78,6 +78,8 @@ _DELIVERY_TIMEOUT_SINCE = (2, 1)
 _LINGERS_SINCE = (4, 0)
 #: KIP-360: a new epoch after a refused batch.
 _NEW_EPOCH_SINCE = (2, 5)
+#: A leader that knows nothing of a producer accepts any sequence number (KIP-360).
+_ANY_SEQUENCE_SINCE = (2, 5)
 #: Versions of the Java client with KAFKA-19012, and the first fixed version of each release line.
 _REUSES_SINCE, _REUSES_UNTIL = (2, 8), (4, 2)
 _REUSE_FIXED = ((3, 9, 2), (4, 0, 2), (4, 1, 2))
@@ -129,6 +131,18 @@ def renumbers_refused_batches(java: str) -> bool:
     Then the next batch has the sequence numbers of the refused one.
     """
     return numbers(java) < _NEW_EPOCH_SINCE
+
+
+def acks_refused_batches(kafka: str, *, idempotence: bool, max_in_flight: int) -> bool:
+    """Whether librdkafka's producer may report a batch as acked that a leader has refused.
+
+    From 2.5 on a leader without a state of the producer accepts any sequence number (KIP-360,
+    `ProducerAppendInfo.checkSequence`). So after it has refused the first batch of a partition, one
+    that is in flight behind it may succeed, and librdkafka concludes that the first was written
+    (`rd_kafka_handle_idempotent_Produce_success`, versions 1.0 to 2.16 at least;
+    confluent-kafka-go 921). The Java client sends the first batch again.
+    """
+    return idempotence and max_in_flight > 1 and numbers(kafka) >= _ANY_SEQUENCE_SINCE
 
 
 class RefusedValueError(ValueError):

@@ -30,16 +30,21 @@ class Case(StrEnum):
     B12 = "B12"
     B13 = "B13"
     B31 = "B31"
+    B55 = "B55"
     RECREATED = "recreated"
     UNEXPLAINED = "unexplained"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """The settings that decide what an ack means."""
+    """The settings that decide what an ack means.
+
+    acks_refused: the client may report a batch as acked that a leader has refused.
+    """
 
     acks: str
     kafka_version: str
+    acks_refused: bool = False
 
     def before(self, major: int, minor: int) -> bool:
         """Return whether the brokers have an older Kafka; an unknown version is older than all."""
@@ -224,6 +229,14 @@ RULES = (
         title="acks=0 blackout",
         headline="{acks}: {struck} before it received them or others fetched them",
         fits=lambda c: c.settings.acks == "0" and c.timely and not c.unread,
+    ),
+    # The ack of a later batch was taken for theirs, so it has no offset of theirs.
+    Rule(
+        case=Case.B55,
+        title="a refused batch was reported as acked (librdkafka)",
+        headline="{acks}: librdkafka took the ack of a later batch for theirs, so they were acked "
+        "without an offset: a broker had refused them",
+        fits=lambda c: c.settings.acks_refused and c.offsets is None and not c.unread,
     ),
     # With acks=all, a zombie leader must have been alone in its ISR.
     Rule(

@@ -175,6 +175,13 @@ def sending(**settings: str) -> dict[str, object]:
             {"consumer": {"auto.offset.reset": "earliest"}},
         ),
         (
+            LOST,
+            "partitions_added",
+            {"producer": IDEMPOTENT, **LIBRDKAFKA},
+            {"producer": {**IDEMPOTENT, IN_FLIGHT: "1"}, **LIBRDKAFKA},
+        ),
+        (LOST, "partitions_added", {"producer": IDEMPOTENT, **LIBRDKAFKA}, {"producer": {}}),
+        (
             UNPROCESSED,
             "disk_replaced",
             {"broker": {OFFSETS: "1"}, "consumer": {}},

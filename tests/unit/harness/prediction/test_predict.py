@@ -794,6 +794,46 @@ def test_a_java_producer_repeats_or_loses_after_false_refusals(
     assert words == possible
 
 
+def refusing(settings: dict[str, Any], trigger: list[str], **workload: Any) -> Scenario:
+    """Return a scenario in which the proxy refuses one Produce request of one partition."""
+    refusal = {"action": "error", "error": "NOT_ENOUGH_REPLICAS", "count": 1, "when": trigger}
+    fault = {"fault": "link", "target": "all", "api": "Produce", "direction": "request", **refusal}
+    load = {"producers": 1, "listener": "LINK", **workload}
+    asked = producing({**IDEMPOTENT, **settings}, fault, **load)
+    fields = asked.model_dump(by_alias=True)
+    cluster = {**fields["cluster"], "listeners": ["LINK"], "proxied": ["LINK"]}
+    return Scenario.model_validate(
+        {**fields, "cluster": cluster, "topics": {"orders": {"partitions": 1}}}
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "trigger", "workload", "lost"),
+    [
+        ({}, [], {}, "possible"),
+        ({}, [], {"client": "java"}, "impossible"),
+        ({"max.in.flight.requests.per.connection": 1}, [], {}, "impossible"),
+        ({"enable.idempotence": False}, [], {}, "impossible"),
+        ({}, ["1 acked"], {}, "impossible"),
+        ({}, ["1 acked"], {"producers": 2}, "possible"),
+        ({}, ["1 acked or after 1s"], {}, "possible"),
+    ],
+)
+def test_librdkafka_may_ack_a_first_batch_that_is_refused(
+    settings: dict[str, Any], trigger: list[str], workload: dict[str, Any], lost: str
+) -> None:
+    found = predict(refusing(settings, trigger, **workload))
+    assert found.predicted["lost"] == lost
+    assert ("confluent-kafka-go 921" in found.prediction.reasons["lost"]) == (lost == "possible")
+
+
+@pytest.mark.parametrize(("kafka", "lost"), [("2.6.2", "possible"), ("2.4.1", "impossible")])
+def test_a_broker_may_refuse_the_first_batch_of_an_added_partition(kafka: str, lost: str) -> None:
+    added = {"fault": "add_partitions", "topic": "orders", "partitions": 4, "when": "1000 acked"}
+    asked = producing(IDEMPOTENT, added).model_dump(by_alias=True)
+    assert predict(Scenario.model_validate({**asked, "kafka": kafka})).predicted["lost"] == lost
+
+
 @pytest.mark.parametrize(
     ("arm", "word"), [(1, "possible"), (2, "impossible")], ids=["acks=1", "acks=all"]
 )

@@ -109,6 +109,15 @@ B10 = replace(B2, settings=settings("all", "0.10.2.2"), next=term(1, 2, None))
 
 B12 = replace(B2, settings=settings("all", "3.9.0"), truncated=True)
 
+#: Nobody was elected, and the ack had no offset.
+B55 = replace(
+    B2,
+    settings=replace(settings("all"), acks_refused=True),
+    next=None,
+    offsets=None,
+    faults=(fault("link", 1),),
+)
+
 RECREATED = replace(B2, recreated=True)
 
 FITTING = {case: globals()[case.name] for case in Case if case is not Case.UNEXPLAINED}
@@ -138,7 +147,7 @@ def test_a_loss_whose_records_are_still_in_the_segments_fits_no_case(case):
 
 
 #: These rules do not use the begin of the next leader's log.
-UNDATED = (Case.B1, Case.B10, Case.B13, Case.RECREATED)
+UNDATED = (Case.B1, Case.B10, Case.B13, Case.B55, Case.RECREATED)
 
 
 @pytest.mark.parametrize("case", [case for case in FITTING if case not in UNDATED])
@@ -207,6 +216,8 @@ UNEXPLAINED = {
     "none lost bytes": replace(B8, faults=(fault("kill", 1, 2),)),
     "the one that kept its bytes led": replace(B8, next=term(2, 2, 100, Election.CLEAN, (1, 2))),
     "KIP-903 is in 3.5": replace(B31, settings=settings("all", "3.5.0")),
+    "acked at an offset, so it was written": replace(B55, offsets=(0, 0)),
+    "one request in flight, or the Java client": replace(B55, settings=settings("all")),
     "KIP-101 is in 0.11": replace(B10, settings=settings("all", "0.11.0.3")),
     "acks=1 before 0.11, and its leader leads again": replace(
         B10, settings=settings("1", "0.10.2.2"), next=term(1, 1, None)
