@@ -7,6 +7,7 @@ default where that depends on the version, is beside the rule: `ackproof_model.c
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 # Producers.
@@ -62,4 +63,13 @@ ZOOKEEPER_SESSION_TIMEOUT_MS: Final = "zookeeper.session.timeout.ms"
 SESSION_TIMEOUTS: Final = {
     False: BROKER_SESSION_TIMEOUT_MS,
     True: ZOOKEEPER_SESSION_TIMEOUT_MS,
+}
+
+#: Defaults of brokers that are the same in all versions.
+BROKER_DEFAULTS: Final[Mapping[str, str]] = {
+    MIN_INSYNC_REPLICAS: "1",
+    DEFAULT_REPLICATION_FACTOR: "1",
+    OFFSETS_TOPIC_REPLICATION_FACTOR: "3",
+    TRANSACTION_STATE_LOG_REPLICATION_FACTOR: "3",
+    TRANSACTION_STATE_LOG_MIN_ISR: "2",
 }

@@ -17,7 +17,7 @@ from ackproof.scenario.kafka_clients import ALIASES, CONSUMER_DEFAULTS
 from ackproof_model import removal
 from ackproof_model.configuration import Profile
 from ackproof_model.kafka_settings import (
-    DEFAULT_REPLICATION_FACTOR,
+    BROKER_DEFAULTS,
     ENABLE_AUTO_COMMIT,
     MIN_INSYNC_REPLICAS,
     OFFSETS_TOPIC_REPLICATION_FACTOR,
@@ -26,14 +26,7 @@ from ackproof_model.kafka_settings import (
 )
 
 #: Defaults of brokers and topics that no version of the model changes.
-_BROKER_DEFAULTS: Mapping[str, str] = {
-    MIN_INSYNC_REPLICAS: "1",
-    DEFAULT_REPLICATION_FACTOR: "1",
-    OFFSETS_TOPIC_REPLICATION_FACTOR: "3",
-    TRANSACTION_STATE_LOG_REPLICATION_FACTOR: "3",
-    TRANSACTION_STATE_LOG_MIN_ISR: "2",
-    **removal.DEFAULTS,
-}
+_BROKER_DEFAULTS: Mapping[str, str] = {**BROKER_DEFAULTS, **removal.DEFAULTS}
 #: Frameworks that commit offsets themselves: they set enable.auto.commit to false unless the
 #: application sets it (Spring Kafka from 2.3 on, SmallRye Reactive Messaging, Kafka Streams).
 COMMITTING_FRAMEWORKS = ("spring", "quarkus", "smallrye", "kafka streams")

@@ -30,8 +30,10 @@ class _Cluster:
             return part.cluster == self.name
         for name, member in self.members:
             near = PurePath(name).parent == PurePath(file).parent
-            if "override" in PurePath(file).name and near:
+            if "override" in PurePath(file).name and near and part.shape == member.shape:
                 return True
+            if _installed_apart(part, member):
+                return False
             if part.shape == member.shape:
                 if _identities(part.nodes) & _identities(member.nodes):
                     return False
@@ -55,6 +57,22 @@ class _Cluster:
             for address in client.settings["bootstrap.servers"].value.split(",")
         }
         return bool(servers & (names - {"localhost", "", "0"}))
+
+
+def _installed_apart(part: Part, member: Part) -> bool:
+    """Whether two files cannot describe nodes of one cluster, whatever their folder is."""
+    if len({part.tool, member.tool} - {""}) > 1:
+        return True
+    modes = {_mode(part.nodes), _mode(member.nodes)} - {""}
+    return len(modes) > 1 or any(_of_two_clusters(node, member.nodes) for node in part.nodes)
+
+
+def _mode(nodes: Iterable[Node]) -> str:
+    """Return the mode of brokers by the settings that they need; '' if these do not show it."""
+    keys = [node.settings.keys() for node in nodes if "broker" in node.roles]
+    if any("process.roles" in own for own in keys):
+        return "kraft"
+    return "zookeeper" if any("zookeeper.connect" in own for own in keys) else ""
 
 
 def _identities(nodes: Iterable[Node]) -> set[str]:
@@ -83,6 +101,7 @@ def _apart(file: str, part: Part) -> list[Part]:
     found = [
         Part(
             shape=part.shape,
+            tool=part.tool,
             cluster=f"{file} ({', '.join(node.name for node in group)})",
             kafka=part.kafka,
             nodes=tuple(group),
@@ -116,9 +135,10 @@ def clusters(parts: Sequence[Read]) -> list[tuple[str, list[Read]]]:
     """Return the files of each cluster with its name.
 
     Files of one kind describe one cluster if they are in one folder or share their controllers or
-    ZooKeeper, and do not describe the same node. A file without nodes belongs to the cluster that
-    it names, else to the one whose servers its clients name, else to the nearest by folder, else to
-    all.
+    ZooKeeper, and do not describe the same node. Files for two tools that make brokers, such as
+    compose and Helm, describe two clusters, and so do files of two modes. A file without nodes
+    belongs to the cluster that it names, else to the one whose servers its clients name, else to
+    the nearest by folder, else to all.
     """
     parts = [(file, one) for file, part in parts for one in _apart(file, part)]
     found: list[_Cluster] = []

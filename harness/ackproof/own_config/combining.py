@@ -17,10 +17,12 @@ from ackproof.own_config.configuration import (
     Option,
     OwnConfig,
     Topic,
+    kafka_default,
 )
 from ackproof.own_config.names import misspelt
 from ackproof.own_config.parts import Node, Part, Rank
 from ackproof_model.kafka_settings import (
+    BROKER_DEFAULTS,
     BROKER_RACK,
     DEFAULT_REPLICATION_FACTOR,
     MIN_INSYNC_REPLICAS,
@@ -47,6 +49,8 @@ _SMALLER_LOSES = {
     TRANSACTION_STATE_LOG_MIN_ISR: True,
     UNCLEAN_LEADER_ELECTION_ENABLE: False,
 }
+#: Kafka's values of these settings, where a broker does not state them.
+_DEFAULTS = {**BROKER_DEFAULTS, UNCLEAN_LEADER_ELECTION_ENABLE: "false"}
 
 
 def combine(
@@ -90,11 +94,11 @@ def combine(
         topics=_topics([topic for _, part in parts for topic in part.topics], notes),
         producers=tuple(chain.from_iterable(part.producers for _, part in parts)),
         consumers=tuple(chain.from_iterable(part.consumers for _, part in parts)),
-        brokers=_most({one.shape for _, one in parts}, by_file.values(), notes)
-        or _distinct([node for node in static if "broker" in node.roles]),
-        controllers=_sum([node for node in static if "controller" in node.roles])
-        or _voters(static),
-        combined=_sum(combined) or _voters(combined, at_least=1),
+        brokers=_brokers({one.shape for _, one in parts}, [*by_file.values()], notes),
+        controllers=_larger(
+            _voters(static), _sum([node for node in static if "controller" in node.roles])
+        ),
+        combined=_larger(_voters(combined, at_least=1), _sum(combined)),
     )
     if own.kafka and own.below and _number(own.kafka.value.partition(".")[0]) >= 4:
         notes.append(
@@ -141,7 +145,31 @@ def _settings(brokers: Sequence[Node], notes: list[str]) -> dict[str, Given]:
                     f"{settings[key].source}: {key}={settings[key].value} outranks "
                     f"{by_rank[rank][0].value} ({by_rank[rank][0].source}), by Kafka's precedence"
                 )
+        default = _DEFAULTS.get(key, settings[key].value)
+        others = _without(key, brokers) if max(by_rank) is Rank.STATIC else []
+        if others and settings[key].value not in ("", default):
+            taken = _worse(key, [settings[key], Given(default, kafka_default())])
+            notes.append(
+                f"{key} differs between brokers: {_all([settings[key]])}, and the broker "
+                f"{_all(others[:1])} does not state it, so that Kafka's default, {default}, counts "
+                f"there; the answer takes {taken.value}"
+            )
+            if taken is not settings[key]:
+                del settings[key]
     return settings
+
+
+def _without(key: str, brokers: Sequence[Node]) -> list[Given]:
+    """Return the ids of brokers that do not state a setting, if every broker that does has an id.
+
+    Only the settings count of which one value loses more than another.
+    """
+    stating = [node for node in brokers if key in node.settings]
+    if key not in _SMALLER_LOSES or not all(node.ids for node in stating):
+        return []
+    known = {given.value for node in stating for given in node.ids}
+    silent = [node for node in brokers if node.rank is Rank.STATIC and key not in node.settings]
+    return [node.ids[0] for node in silent if node.ids and node.ids[0].value not in known]
 
 
 def _of_controllers(nodes: Sequence[Node]) -> dict[str, Given]:
@@ -275,8 +303,30 @@ def _sum(nodes: Sequence[Node]) -> Count | None:
 _SPREAD = {"strimzi", "confluent operator", "koperator", "kubernetes"}
 
 
-def _most(shapes: set[str], files: Iterable[Sequence[Node]], notes: list[str]) -> Count | None:
-    """Return how many brokers files state: the sum if each file has some, else the largest."""
+def _brokers(shapes: set[str], files: Sequence[Sequence[Node]], notes: list[str]) -> Count | None:
+    """Return how many brokers there are; None if files describe only some of them.
+
+    Nodes of both roles that name more controllers than the files describe are only some of them.
+    """
+    described = [node for nodes in files for node in nodes if node.rank is Rank.STATIC]
+    brokers = [node for node in described if "broker" in node.roles]
+    found = _most(shapes, files, notes) or _distinct(brokers)
+    voters = _voters([node for node in brokers if node.roles >= _BOTH])
+    others = _sum([node for node in described if "broker" not in node.roles])
+    if found and voters and voters.value > found.value + (others.value if others else 0):
+        return None
+    return found
+
+
+def _larger(one: Count | None, other: Count | None) -> Count | None:
+    return max(filter(None, (other, one)), key=lambda count: count.value, default=None)
+
+
+def _most(shapes: set[str], files: Sequence[Sequence[Node]], notes: list[str]) -> Count | None:
+    """Return how many brokers files state: the sum if each file has its own, else the largest.
+
+    Each has its own if the ids of its nodes are in no other file.
+    """
     counts = [
         count
         for nodes in files
@@ -284,13 +334,25 @@ def _most(shapes: set[str], files: Iterable[Sequence[Node]], notes: list[str]) -
     ]
     if len(counts) < 2:
         return counts[0] if counts else None
-    if shapes <= _SPREAD:
+    if shapes <= _SPREAD or _of_own_nodes(files):
         return Count(sum(count.value for count in counts), counts[0].source)
     most = max(counts, key=lambda count: count.value)
     notes.append(
         f"several files describe brokers: {_all(counts)}; the answer takes {most.value} for all"
     )
     return most
+
+
+def _of_own_nodes(files: Iterable[Sequence[Node]]) -> bool:
+    """Whether all brokers of files have ids, and no two files have a broker of the same id."""
+    brokers = [[node for node in nodes if "broker" in node.roles] for nodes in files]
+    ids = [{given.value for node in nodes for given in node.ids} for nodes in brokers if nodes]
+    different = set[str]().union(*ids)
+    return (
+        all(node.ids for nodes in brokers for node in nodes)
+        and "-1" not in different
+        and len(different) == sum(map(len, ids))
+    )
 
 
 def _nodes(parts: Sequence[tuple[str, Part]]) -> dict[str, list[Node]]:

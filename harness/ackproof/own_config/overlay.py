@@ -17,7 +17,13 @@ from typing import Any, TypeVar
 from ruamel.yaml import YAML
 
 from ackproof.errors import ScenarioError, shown
-from ackproof.kafka_versions import DEFAULT_KAFKA, uses_zookeeper
+from ackproof.kafka_versions import (
+    DEFAULT_KAFKA,
+    LAST_WITH_ZOOKEEPER,
+    ZOOKEEPER_UNTIL,
+    numbers,
+    uses_zookeeper,
+)
 from ackproof.own_config.configuration import (
     Client,
     Default,
@@ -85,6 +91,7 @@ def overlay(own: OwnConfig, document: Mapping[str, Any], *, kafka: str = "") -> 
             hint="State it with --kafka VERSION.",
         )
     version = kafka or own.release or str(document.get("kafka") or DEFAULT_KAFKA)
+    stated, version = version, _with_mode(own, version)
     workload = document.get("workload")
     name = str(workload.get("topic", "")) if isinstance(workload, Mapping) else ""
     topic = _only("topics", [one for one in own.topics if not one.internal])
@@ -105,7 +112,13 @@ def overlay(own: OwnConfig, document: Mapping[str, Any], *, kafka: str = "") -> 
     producer = replace(producer, settings=_filled(producer.settings)) if producer else None
     result = Overlay(version, name)
     result.warnings += own.warnings
-    if kafka:
+    if own.mode and version != stated:
+        result.put(("kafka",), version, own.mode.source)
+        result.warnings.append(
+            f"{own.mode.source}: Kafka {stated} with ZooKeeper: the scenario has Kafka {version}, "
+            "the last that ackproof runs with ZooKeeper; KRaft has other rules"
+        )
+    elif kafka:
         result.put(("kafka",), version, Option("--kafka"))
     elif own.kafka:
         result.put(("kafka",), version, own.kafka.source)
@@ -128,6 +141,14 @@ def overlay(own: OwnConfig, document: Mapping[str, Any], *, kafka: str = "") -> 
         result.unused[OWN_PARTITIONS].append(f"partitions={partitions}")
     result.warnings = list(dict.fromkeys(result.warnings))
     return result
+
+
+def _with_mode(own: OwnConfig, version: str) -> str:
+    """Return the version of a scenario: for ZooKeeper the last that ackproof runs with it."""
+    zookeeper = own.mode is not None and own.mode.value == "zookeeper"
+    if not zookeeper or uses_zookeeper(version) or numbers(version) >= ZOOKEEPER_UNTIL:
+        return version
+    return LAST_WITH_ZOOKEEPER
 
 
 def _filled(settings: Settings) -> dict[str, Given]:

@@ -108,11 +108,14 @@ def process_roles(settings: Settings) -> frozenset[str]:
 class Part:
     """What one file describes.
 
-    shape: its kind, in words. cluster: the name of the cluster if the file states it. unread: files
-    with brokers' settings to which it refers. others: the parts about further clusters.
+    shape: its kind, in words. tool: the format of a tool that makes brokers from the file, such as
+    compose or Helm; '' if the file only configures them. cluster: the name of the cluster if the
+    file states it. unread: files with brokers' settings to which it refers. others: the parts
+    about further clusters.
     """
 
     shape: str
+    tool: str = ""
     cluster: str = ""
     kafka: Given | None = None
     since: Given | None = None
@@ -286,7 +289,8 @@ class Format:
     reads: which parts are read, in Markdown. patterns: for names of files, when a folder is
     searched. mentions: a regular expression that matches in every such file, ignoring case.
     examples: texts of small files, by name. read: returns None for a file of another format; raises
-    RefusalError.
+    RefusalError. makes_brokers: whether a tool makes brokers from the file alone, so that files of
+    two such formats describe two clusters.
     """
 
     name: str
@@ -297,6 +301,7 @@ class Format:
     examples: Mapping[str, str]
     read: Callable[[Source], Part | None]
     notation: Notation = "any"
+    makes_brokers: bool = False
 
 
 _OF_KAFKA = re.compile(r"kafka|insync|broker|zookeeper|replication", re.IGNORECASE)

@@ -235,8 +235,15 @@ def _understood(source: Source) -> Part:
     if len(source.text) < _LONG or _mentions().search(source.text):
         refuse_unrendered(source)
         if found := recognised(source):
-            return found[1]
+            return _made_by(*found)
     raise UnrecognisedError(_looks(source))
+
+
+def _made_by(read_by: Format, part: Part) -> Part:
+    """Return a part with the tool that makes its brokers, if there is one."""
+    tool = read_by.name if read_by.makes_brokers else ""
+    others = tuple(replace(one, tool=tool) for one in part.others)
+    return replace(part, tool=tool, others=others)
 
 
 def recognised(source: Source) -> tuple[Format, Part] | None:

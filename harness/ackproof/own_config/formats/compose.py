@@ -160,4 +160,5 @@ FORMAT = Format(
     examples={"docker-compose.yml": _EXAMPLE},
     read=read,
     notation="tree",
+    makes_brokers=True,
 )

@@ -39,4 +39,5 @@ FORMAT = Format(
     examples={"task.json": _EXAMPLE},
     read=read,
     notation="tree",
+    makes_brokers=True,
 )

@@ -162,4 +162,5 @@ FORMAT = Format(
     examples={"values.yaml": _EXAMPLE},
     read=read,
     notation="tree",
+    makes_brokers=True,
 )

@@ -87,4 +87,5 @@ FORMAT = Format(
     examples={"kafka.yaml": _EXAMPLE},
     read=read,
     notation="tree",
+    makes_brokers=True,
 )

@@ -93,4 +93,5 @@ FORMAT = Format(
     examples={"deployment.yaml": _EXAMPLE},
     read=read,
     notation="tree",
+    makes_brokers=True,
 )

@@ -269,4 +269,5 @@ FORMAT = Format(
     mentions="kafka",
     examples={"topics.tf": _EXAMPLE},
     read=read,
+    makes_brokers=True,
 )
