@@ -1,4 +1,4 @@
-"""Wrong versions of a module: each differs from it in one condition, comparison or number."""
+"""Wrong versions of a module: each differs in one condition, comparison, extreme or number."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ _OPPOSITE = {
     ast.IsNot: ast.Is,
 }
 _NEXT = {ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt}
+_OTHER = {"min": "max", "max": "min", "any": "all", "all": "any"}
 
 
 def mutants(
@@ -74,11 +75,22 @@ def _changed(node: ast.AST) -> list[ast.expr]:
             found = [operand]
         case ast.IfExp(test=test, body=body, orelse=orelse):
             found = [ast.IfExp(test=test, body=orelse, orelse=body), body, orelse]
+        case ast.Call(func=ast.Name(id=name), args=values) if name in _OTHER:
+            found = [_call(_OTHER[name], values)]
+            for at in range(len(values) if len(values) > 1 else 0):
+                rest = values[:at] + values[at + 1 :]
+                found.append(rest[0] if len(rest) == 1 else _call(name, rest))
+        case ast.Attribute(value=ast.Name(id="profile") | ast.Attribute(attr="profile")):
+            found = [ast.UnaryOp(op=ast.Not(), operand=node)]  # the rule of other versions
         case ast.Constant(value=bool(value)):
             found = [ast.Constant(value=not value)]
         case ast.Constant(value=int(value)):
             found = [ast.Constant(value=value + 1)]
     return found
+
+
+def _call(name: str, values: list[ast.expr]) -> ast.Call:
+    return ast.Call(func=ast.Name(id=name, ctx=ast.Load()), args=values, keywords=[])
 
 
 class _Replace(ast.NodeTransformer):

@@ -54,7 +54,7 @@ def advanced_high_watermark(
     fetched: the log end offset of each replica as of its last fetch, -1 if none counts. A
     replica that is being added to the ISR counts, too: the `maximal` ISR (KIP-497).
     """
-    ends = [log_end, *(max(0, fetched[r]) for r in members(maximal & ~(1 << leader)))]
+    ends = [log_end, *(fetched[r] for r in members(maximal & ~(1 << leader)))]
     reached = high_watermark(
         ends, isr_size=isr.bit_count(), min_isr=policy.min_isr, freeze=policy.freeze
     )

@@ -27,14 +27,9 @@ def truncation_offset(leader: Epochs, leader_end: int, follower: Epochs, followe
     """
     if not follower:
         return follower_end
-    asked = follower[-1][0]
-    epoch, end = end_offset_for(leader, asked, leader_end)
-    if epoch == asked:
-        return min(end, follower_end)
-    own = end_offset_for(follower, epoch, follower_end)
-    if own == UNDEFINED:
-        return min(end, follower_end)
-    return min(own[1], follower_end) if own[0] != epoch else min(own[1], end, follower_end)
+    epoch, end = end_offset_for(leader, follower[-1][0], leader_end)
+    own_epoch, own_end = end_offset_for(follower, epoch, follower_end)
+    return min(own_end, end) if own_epoch == epoch else own_end
 
 
 @lru_cache(maxsize=1 << 16)
@@ -82,9 +77,7 @@ def _by_latest_epoch(
     1.1.1) is undefined if it knows no later epoch, or if its log begins with a later one. Then the
     follower truncates to its high watermark (`ReplicaFetcherThread.maybeTruncate`).
     """
-    if not follower:
-        return 0
-    latest, end = max(follower), len(follower)
+    latest, end = max(follower, default=UNDEFINED[0]), len(follower)
     if leader and max(leader) == latest:
         return min(len(leader), end)
     later = [offset for offset, epoch in enumerate(leader) if epoch > latest]
