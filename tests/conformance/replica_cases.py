@@ -248,7 +248,8 @@ class _Life:
             behind = self.rules.replica.can_learn(self.policy, controller, broker, OWN)
         if not behind:
             return ""
-        self.kept = self.high_watermark
+        if not led or controller.leader != OWN:
+            self.kept = self.high_watermark
         self.broker = self.rules.replica.learn(self.policy, controller, broker, OWN)
         self._up_to_date()
         if led and self.leads:

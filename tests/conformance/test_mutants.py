@@ -109,6 +109,15 @@ OLDER = {
     "return known[0] != latest[0]",
     # replica
     "old = leader.isr if policy.profile.zookeeper else 0",
+    "if policy.profile.keeps_high_watermark:  "
+    "# the response has the high watermark before this fetch",
+    "after = after._replace(hw=min(len(after.log), leader.hw))",
+    "kept, watermark = follower.log[:keeps], min(follower.hw, keeps)",
+    "if policy.profile.alter_partition:",
+    "hw=min(broker.hw, end) if led or policy.profile.keeps_high_watermark else 0,",
+    "start=end if waits_for_epoch_start(policy) else 0,",
+    "and (active(controller, replica) or not joins_only_alive(policy))",
+    "remote = (*leader.remote[:restarted], NOBODY, *leader.remote[restarted + 1 :])",
 }
 
 #: Lines of `replica` that have what only the searches need, whose mutants may survive.
@@ -120,6 +129,10 @@ SEARCHES = {
     "start = leader.start if watermark < leader.start else 0",
     # In some searches the controller answers at once, so that nothing is in flight.
     "leader.version == controller.version if policy.in_flight else leader.isr == controller.isr",
+    'return "apply", with_version(controller, after) if policy.in_flight else after, leader',
+    "renewed = leader.stale & 1 << number & ~(leader.pending if policy.in_flight else 0)",
+    # Kafka asks only with acks=all whether it may answer.
+    "return True",
     # What ends, or has no leader, does nothing: no case asks it.
     "return follows and answers_fetch(policy, follower, leader, source)",
     "return leads(leader, number) and committed(offset, leader.hw) and enough",
@@ -127,6 +140,9 @@ SEARCHES = {
     "return leads(leader, number) and not leader.pending",
     # Truncation is compared by itself, and whether a fetch changes anything is no rule.
     "if follower.truncating or keeps < end:",
+    'return "truncate", follower._replace(log=kept, hw=watermark, truncating=False), leader',
+    # A fetch brings as many records as it likes.
+    "after = follower._replace(log=follower.log + leader.log[end : end + 1])",
     "if leader.remote[number] == end and not renewed and after == follower:",
 }
 
