@@ -13,7 +13,7 @@ from ackproof.audit.answer import Alternative, Answer, Audit, Decision, Effect, 
 from ackproof.audit.changes import best, decided_by
 from ackproof.audit.detail import Detail
 from ackproof.audit.failure import Failures, covers
-from ackproof.audit.losses import Lost, largest_without, lost, traced
+from ackproof.audit.losses import Lost, failures_of, found_sets, largest_without, lost, traced
 from ackproof.audit.merging import Assumed
 from ackproof.audit.producers import CLIENT, LIBRARY
 from ackproof.audit.risk import Subject
@@ -238,7 +238,7 @@ def _source(source: Origin, setup: Setup) -> Origin:
 def _changes(group: Sequence[Setup]) -> Iterator[tuple[tuple[Decision, ...], list[Setup]]]:
     """Yield one change, two changes and so on, each time the best, with the setups after them."""
     changes: tuple[Decision, ...] = ()
-    for change, changed in best(group, most=_MOST_CHANGES):
+    for change, changed in best(group, most=_MOST_CHANGES, loses_more=loses_more):
         changes = (*changes, change)
         different = {tuple(one.when.items()): one for one in changed}  # some have become alike
         yield changes, [*different.values()]
@@ -313,6 +313,28 @@ def _losses(setup: Setup) -> Lost:
             if not any(covers(risk.failures, one) for risk in others)
         ),
     )
+
+
+def loses_more(after: Setup, before: Setup) -> bool:
+    """Whether some failures lose, or are undecided, after a change and did not before it."""
+    now, then = _losing(after), _losing(before)
+    doubtful = [*then, *_undecided(before)]
+    return any(not _covered(one, then) for one in now) or any(
+        not _covered(one, doubtful) for one in _undecided(after)
+    )
+
+
+def _losing(setup: Setup) -> list[Failures]:
+    searched = [failures_of(one.failures) for one in found_sets(setup).losing]
+    return [*searched, *(risk.failures for risk in _found(Subject.LOSSES, setup))]
+
+
+def _undecided(setup: Setup) -> list[Failures]:
+    return [failures_of(one) for one in found_sets(setup).undecided]
+
+
+def _covered(failures: Failures, sets: Sequence[Failures]) -> bool:
+    return any(covers(one, failures) for one in sets)
 
 
 _OTHERS = (Subject.PRODUCER, Subject.CONSUMERS, Subject.CLUSTER, Subject.TOPIC)

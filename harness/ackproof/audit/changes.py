@@ -140,21 +140,29 @@ def _present(setup: Setup, setting: str) -> Given:
     return Given(values.get(setting, ""), default if setting in values else NoFile.ASSUMED)
 
 
-def best(setups: Sequence[Setup], *, most: int = 3) -> Iterator[tuple[Decision, tuple[Setup, ...]]]:
+def _never(after: Setup, before: Setup) -> bool:
+    return False
+
+
+def best(
+    setups: Sequence[Setup], *, most: int = 3, loses_more: Callable[[Setup, Setup], bool] = _never
+) -> Iterator[tuple[Decision, tuple[Setup, ...]]]:
     """Yield the change after which the fewest failures lose, with its setups, then the next.
 
-    If no single change helps, two changes that help together are yielded one after the other.
+    If no single change helps, two changes that help together are yielded one after the other. No
+    change is proposed after which a setup loses more than before it (`loses_more`).
     """
     now = tuple(setups)
     while most > 0 and now:
         few = _alike((one, 1) for one in now)
         plans = [*_plans(few)]
-        weighed = [(len(plan), weight, at) for at, (plan, weight) in enumerate(plans)]
         least = _weight(few)
-        chosen = min((one for one in weighed if one[1] < least), default=None)
+        weighed = [(len(plan), weight, at) for at, (plan, weight) in enumerate(plans)]
+        better = (plans[at][0] for _, weight, at in sorted(weighed) if weight < least)
+        chosen = next((plan for plan in better if not _harms(few, plan, loses_more)), None)
         if chosen is None:
             return
-        for change in plans[chosen[2]][0]:
+        for change in chosen:
             of = (one for one in reversed(now) if change.name in {c.name for c in candidates(one)})
             proposed = _decision(next(of, now[-1]), change)
             now = tuple(applied(one, change) for one in now)
@@ -177,6 +185,7 @@ def _alike(setups: Iterable[tuple[Setup, int]]) -> _Alike:
             partition.min_insync_replicas,
             partition.unclean_leader_election,
             partition.elr,
+            partition.profile.stale_fetch,
             partition.brokers,
             bool(never_acked(partition)),
             knows_elr(partition.kafka_version),
@@ -211,6 +220,19 @@ def _shared(setups: _Alike) -> Iterable[Change]:
 
 def _changed(setups: _Alike, change: Change) -> _Alike:
     return _alike((applied(one, change), number) for one, number in setups)
+
+
+def _harms(
+    setups: _Alike, plan: Sequence[Change], loses_more: Callable[[Setup, Setup], bool]
+) -> bool:
+    """Whether a setup loses more after one of the changes than before it."""
+    before = [setup for setup, _ in setups]
+    for change in plan:
+        after = [applied(one, change) for one in before]
+        if any(loses_more(now, then) for now, then in zip(after, before, strict=True)):
+            return True
+        before = after
+    return False
 
 
 def _weight(setups: _Alike) -> tuple[int, ...]:

@@ -43,8 +43,7 @@ KIND = Kind(
 
 def risks(setup: Setup) -> Iterator[Risk]:
     partition = setup.partition
-    by_election = partition.unclean_election and not partition.profile.elr
-    if by_election or not partition.profile.stale_fetch or partition.replication_factor == 1:
+    if not partition.profile.stale_fetch or partition.replication_factor == 1:
         return
     given = setup.own.kafka or Given(partition.kafka_version, NoFile.UNSTATED)
     [(setting, change)] = KIND.removed_by.items()

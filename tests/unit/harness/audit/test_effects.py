@@ -164,8 +164,8 @@ def sending(**settings: str) -> dict[str, object]:
         (
             LOST,
             "lag+crash",
-            {"kafka": "2.6.2", "topic": UNCLEAN},
-            {"kafka": "2.6.2", "topic": {**UNCLEAN, "min.insync.replicas": "3"}},
+            {"kafka": "3.9.1", "topic": UNCLEAN},
+            {"kafka": "3.9.1", "topic": {**UNCLEAN, "min.insync.replicas": "3"}},
         ),
         (LOST, "lag+leader_move", {"kafka": "3.8.1"}, {"kafka": "3.9.1"}),
         (
