@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from ackproof.audit.answer import Alternative, Answer, Audit, Decision, Effect, Risk, Runs, When
+from ackproof.audit.answer import Alternative, Answer, Audit, Decision, Effect, Risk, Runs
+from ackproof.audit.assumption import When
 from ackproof.audit.failure import Failure, Failures
 from ackproof.audit.finishing import finished
 from ackproof.audit.merging import Assumed

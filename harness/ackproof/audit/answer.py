@@ -9,9 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
+from ackproof.audit.assumption import Condition, When
 from ackproof.audit.failure import Failures
 from ackproof.own_config.configuration import FileRead, FileRefused, Given, Origin
+
+if TYPE_CHECKING:
+    from ackproof.audit.setups import Setup
 
 SCHEMA = "ackproof.audit/1"
 
@@ -76,7 +81,8 @@ class Risk:
     decided_by: the least changes that remove it, best first. accepted: the reason for which it was
     accepted; '' if it was not. here: the result of `--prove`. failing: whether it reaches
     `--fail-on`. searched: whether the model's search found it, so that its trace and its changes
-    are searched, too, after all values of what is unstated are merged.
+    are searched, too, after all values of what is unstated are merged. untraced: the setup to
+    search its trace in, while it has none.
     """
 
     effect: Effect
@@ -93,30 +99,7 @@ class Risk:
     here: Proof | None = None
     failing: bool = False
     searched: bool = False
-
-
-#: Assumed values of settings that nobody states.
-When = Mapping[str, "str | Versions"]
-#: The same, hashable.
-Condition = tuple[tuple[str, "str | Versions"], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Versions:
-    """Versions of Kafka: ranges with their first and last one, '' for all later ones."""
-
-    ranges: tuple[tuple[str, str], ...]
-
-    @property
-    def newest(self) -> bool:
-        """Whether the newest version is among them."""
-        return any(not last for _, last in self.ranges)
-
-    def __str__(self) -> str:
-        return " or ".join(
-            first if first == last else f"{first} to {last}" if last else f"{first} or later"
-            for first, last in self.ranges
-        )
+    untraced: Setup | None = field(default=None, compare=False, repr=False)
 
 
 class Word(StrEnum):

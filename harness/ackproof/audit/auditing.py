@@ -9,7 +9,8 @@ from itertools import chain
 from typing import TypeVar
 
 from ackproof.audit import merging
-from ackproof.audit.answer import Alternative, Answer, Audit, Decision, Effect, Risk, When
+from ackproof.audit.answer import Alternative, Answer, Audit, Decision, Effect, Risk
+from ackproof.audit.assumption import When
 from ackproof.audit.changes import best, decided_by
 from ackproof.audit.detail import Detail
 from ackproof.audit.failure import Failures, covers
@@ -166,7 +167,7 @@ def _answer(group: Sequence[Setup], detail: Detail) -> Answer:
         version=first.own.kafka,
         settings=_stated(group),
         unstated=tuple(dict.fromkeys(key for setup in group for key in setup.when)),
-        risks=tuple(_risks(assumed, group)),
+        risks=tuple(_risks(assumed, group, traces=Detail.TRACES in detail)),
         survives=merging.survives(assumed),
         undecided=merging.undecided(assumed),
         always_lost=all(
@@ -351,16 +352,17 @@ INDEPENDENT_OF: Mapping[Subject, tuple[str, ...]] = {
 }
 
 
-def _risks(assumed: Assumed, group: Sequence[Setup]) -> Iterator[Risk]:
-    """Yield the merged risks, losses first, with their changes and their traces."""
+def _risks(assumed: Assumed, group: Sequence[Setup], *, traces: bool) -> Iterator[Risk]:
+    """Yield the merged risks, losses first, with their changes and, if asked for, their traces."""
     merged = sorted(merging.risks(assumed), key=lambda pair: _order(pair[0]))
     for risk, at in merged:
-        whole = _with_changes_and_trace(group[at], risk) if risk.searched else risk
+        whole = _searched(group[at], risk, traces=traces) if risk.searched else risk
         yield _with_sources(whole, partial(_source, setup=group[-1]))
 
 
-def _with_changes_and_trace(setup: Setup, risk: Risk) -> Risk:
-    return replace(traced(setup, risk), decided_by=decided_by(setup, risk.failures))
+def _searched(setup: Setup, risk: Risk, *, traces: bool) -> Risk:
+    found = traced(setup, risk) if traces else replace(risk, untraced=setup)
+    return replace(found, decided_by=decided_by(setup, risk.failures))
 
 
 def _not_looked_at(own: OwnConfig) -> Iterator[str]:

@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
-from ackproof.audit.answer import Answer, Audit, Effect, Group, Risk, Verdict, Versions, Ways
+from ackproof.audit.answer import Answer, Audit, Effect, Group, Risk, Verdict, Ways
+from ackproof.audit.assumption import Versions
 from ackproof.audit.failure import Failures, milder
 from ackproof.audit.identity import identity
+from ackproof.audit.losses import traced
 from ackproof_model.kafka_settings import ACKS, REPLICATION_FACTOR
 
 #: The most topics with the same answer that have an answer each.
@@ -27,7 +29,9 @@ def finished(audit: Audit) -> Audit:
         lost = _losses(group[0].risks)
         ways = _ways(lost)
         verdict = _verdict(group[0], ways, lost)
-        worst = next((risk for risk in lost if risk.trace), None)
+        worst = next((risk for risk in lost if risk.trace or risk.untraced), None)
+        if worst and worst.untraced:
+            worst = traced(worst.untraced, worst)
         alike = tuple(answer.topic for answer in group[1:])
         many = len(alike) >= _MOST_ALIKE
         kept = [

@@ -6,7 +6,8 @@ import hashlib
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
-from ackproof.audit.answer import Answer, Condition, Effect, Risk
+from ackproof.audit.answer import Answer, Effect, Risk
+from ackproof.audit.assumption import Condition
 from ackproof.audit.failure import Failures, kinds
 
 
@@ -47,6 +48,15 @@ def fingerprint(answer: Answer, risk: Risk) -> str:
     when = (f"{setting}={value}" for setting, value in own.when)
     facts = (*where, own.effect, own.likelihood, own.case, *own.failures, *when)
     return hashlib.sha256("\0".join(facts).encode()).hexdigest()
+
+
+def losses_after(risks: Iterable[Risk], failures: Failures) -> list[Risk]:
+    """Return the losses after these failures, in whatever order they are."""
+    return [
+        risk
+        for risk in risks
+        if risk.effect is Effect.LOST and sorted(risk.failures) == sorted(failures)
+    ]
 
 
 def variants(risks: Iterable[Risk]) -> list[list[Risk]]:

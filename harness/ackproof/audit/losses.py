@@ -176,10 +176,10 @@ def traced(setup: Setup, known: Risk) -> Risk:
     loss = next(one for one in found_sets(setup).losing if failures_of(one.failures) == failures)
     if loss.found is None:
         argument = tuple(_argument(setup, loss))
-        return replace(known, trace=argument, at_risk=loss.at_risk)
+        return replace(known, trace=argument, at_risk=loss.at_risk, untraced=None)
     way = _story(exposed(setup).question, loss.found, failures.count(Failure.DISK_REPLACED))
     text = f"{known.text}: {way.at_risk}"
-    return replace(known, trace=way.sentences, at_risk=way.at_risk, text=text)
+    return replace(known, trace=way.sentences, at_risk=way.at_risk, text=text, untraced=None)
 
 
 @cache

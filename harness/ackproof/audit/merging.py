@@ -9,7 +9,8 @@ from functools import cache, reduce
 from itertools import chain, repeat
 from operator import or_
 
-from ackproof.audit.answer import Risk, Versions, When
+from ackproof.audit.answer import Risk
+from ackproof.audit.assumption import Versions, When
 from ackproof.audit.failure import Failures, within
 from ackproof.audit.identity import identity
 

@@ -42,7 +42,7 @@ class Request:
     prove: tuple[str, ...] | None = None
     scenarios: Path = Path("audit")
     runs: Path = Path("runs")
-    detail: Detail = Detail.TABLES | Detail.CHANGED
+    detail: Detail = Detail.TABLES | Detail.CHANGED | Detail.TRACES
 
 
 def audit(request: Request) -> Audit:
@@ -55,7 +55,8 @@ def audit(request: Request) -> Audit:
     began = time.monotonic()
     clusters = read(request)
     read_at = time.monotonic()
-    whole = audit_clusters(clusters, topic=request.topic, detail=request.detail)
+    detail = request.detail | (Detail.TRACES if request.against else Detail.NOTHING)
+    whole = audit_clusters(clusters, topic=request.topic, detail=detail)
     today = datetime.datetime.now(datetime.UTC).date()
     whole = with_accepted(whole, request.files, today)
     answered_at = time.monotonic()
@@ -100,7 +101,9 @@ def _compared(request: Request, after: Audit) -> Difference:
         clusters = read_texts(earlier, kafka=request.kafka)
     names = {one.name for own in clusters for one in own.topics}
     nothing = not clusters[0].read or (request.topic and request.topic not in names)
-    before = None if nothing else audit_clusters(clusters, topic=request.topic)
+    before = (
+        None if nothing else audit_clusters(clusters, topic=request.topic, detail=Detail.TRACES)
+    )
     return difference(before, after, base=request.against)
 
 

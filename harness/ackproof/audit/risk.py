@@ -10,7 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ackproof.audit.answer import Decision, Effect, Risk, Runs, When
+from ackproof.audit.answer import Decision, Effect, Risk, Runs
+from ackproof.audit.assumption import When
 from ackproof.audit.failure import Failure, Failures, covers
 from ackproof.audit.setups import Setup
 from ackproof.kafka_versions import numbers

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from itertools import product
 
-from ackproof.audit.answer import Versions, When
+from ackproof.audit.assumption import Versions, When
 from ackproof.audit.producers import ProducerSettings, producers, whole
 from ackproof.errors import ScenarioError
 from ackproof.kafka_versions import (

@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ackproof.audit import merging
-from ackproof.audit.answer import Answer, Cell, Column, Effect, Risk, Row, Table, Versions, Word
+from ackproof.audit.answer import Answer, Cell, Column, Effect, Row, Table, Word
+from ackproof.audit.assumption import Versions
 from ackproof.audit.failure import Failure, Failures, covers, kinds, milder
+from ackproof.audit.identity import losses_after
 from ackproof.audit.merging import Assumed
 from ackproof_model.kafka_settings import ACKS, REPLICATION_FACTOR
 
@@ -239,7 +241,7 @@ def _loss_rows(answer: Answer, parts: Sequence[_Part], cells: _Cells) -> tuple[l
             effect=Effect.LOST,
             sets=tuple(group),
             cells=shown[group[0]],
-            after=tuple(risk for one in group for risk in same(after, Effect.LOST, one)),
+            after=tuple(risk for one in group for risk in losses_after(after, one)),
         )
         for group in groups
         if group in ranked
@@ -276,15 +278,6 @@ def _recent(cell: Cell) -> bool:
     """Whether a condition holds for the newest version, or no condition names a version."""
     versions = [dict(condition).get(_VERSION) for condition in cell.conditions]
     return any(isinstance(one, Versions) and one.newest for one in versions) or not any(versions)
-
-
-def same(risks: Iterable[Risk], effect: Effect, failures: Failures) -> list[Risk]:
-    """Return the risks with this effect and these failures."""
-    return [
-        risk
-        for risk in risks
-        if risk.effect is effect and sorted(risk.failures) == sorted(failures)
-    ]
 
 
 def _other_rows(answer: Answer, parts: Sequence[_Part]) -> Iterator[Row]:

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import combinations_with_replacement, product
 
-from ackproof.audit.answer import Effect, When
+from ackproof.audit.answer import Effect
+from ackproof.audit.assumption import When
 from ackproof.audit.failure import EVENTS, WAYS, Failure, Failures
 
 #: What becomes of acked records, or of those who read and write.

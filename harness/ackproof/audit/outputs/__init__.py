@@ -53,9 +53,10 @@ OUTPUTS: Mapping[str, Output] = {
             name="sarif",
             module="sarif",
             to="file",
+            shows=Detail.TRACES,
             help="For code scanning.",
         ),
-        Output(name="junit", module="junit", to="file"),
+        Output(name="junit", module="junit", to="file", shows=Detail.TRACES),
         Output(
             name="markdown",
             module="markdown",
@@ -68,13 +69,14 @@ OUTPUTS: Mapping[str, Output] = {
             name="annotations",
             module="annotations",
             to="stderr",
+            shows=Detail.TRACES,
             help="GitHub's annotations, on standard error. Default: in GitHub Actions.",
         ),
         Output(
             name="json",
             module="json_document",
             to="stdout",
-            shows=Detail.CHANGED,
+            shows=Detail.CHANGED | Detail.TRACES,
         ),
     )
 }

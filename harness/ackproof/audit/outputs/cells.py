@@ -8,7 +8,7 @@ from typing import Literal
 
 from ackproof.audit.answer import Answer, Cell, Column, Effect, Risk, Row, Word
 from ackproof.audit.failure import Failures, kinds
-from ackproof.audit.table import same
+from ackproof.audit.identity import losses_after
 from ackproof.audit.words import condition, phrase_of, short
 
 _STOPS = {Effect.WRITES_STOP: "writes stop after", Effect.READS_STOP: "reads stop after"}
@@ -109,7 +109,7 @@ def _cell(cell: Cell, marks: Mapping[str, str], *, accepted: bool) -> ShownCell:
 def _risks(answer: Answer, row: Row) -> Iterator[Risk]:
     """Yield the risks of a row; those after all changes if there are none today."""
     if row.effect is Effect.LOST:
-        today = [risk for one in row.sets for risk in same(answer.risks, Effect.LOST, one)]
+        today = [risk for one in row.sets for risk in losses_after(answer.risks, one)]
         yield from today or row.after
     elif row.sets:
         yield from (

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ackproof.audit.answer import Decision, Effect, Risk, When
+from ackproof.audit.answer import Decision, Effect, Risk
+from ackproof.audit.assumption import When
 from ackproof.audit.consumers import without_offset
 from ackproof.audit.effective import (
     OFFSETS,

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from ackproof.audit.answer import Answer, Verdict
+from ackproof.audit.detail import Detail
+from ackproof.audit.request import Request
+from ackproof.audit.request import audit as audit_of
 from support.audits import CRASH, LAG, POWER, audit, orders, risk
 
 OPEN = risk(failures=(CRASH,), when={"acks": "1"})
@@ -40,6 +44,17 @@ def test_the_worst_loss_has_a_trace_and_is_not_accepted() -> None:
     untold = risk(failures=(CRASH,), trace=())
     [answer] = audit(orders(risks=(ACCEPTED, untold, risk(case="B6")))).answers
     assert answer.worst == risk(case="B6")
+
+
+@pytest.mark.parametrize("detail", [Detail.TABLES, Detail.TRACES])
+def test_losses_have_traces_if_they_are_shown_and_the_worst_in_any_case(detail: Detail) -> None:
+    producer = Path(__file__).parents[3] / "data" / "own_config" / "producer.properties"
+    [answer] = audit_of(Request(files=(producer,), kafka="3.9.1", detail=detail)).answers
+    found = [one for one in answer.risks if one.searched]
+    traced = [one for one in found if one.trace]
+    assert answer.worst is not None
+    assert answer.worst.trace
+    assert len(traced) == (len(found) if detail is Detail.TRACES else 0)
 
 
 @pytest.mark.parametrize(("topics", "answers"), [(20, 20), (21, 1)])

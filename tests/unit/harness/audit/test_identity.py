@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ackproof.audit.answer import Effect, Versions
+from ackproof.audit.answer import Effect
+from ackproof.audit.assumption import Versions
 from ackproof.audit.identity import apart_from_ways, fingerprint, identity, in_audit
 from ackproof.audit.outputs.sarif import sarif
 from ackproof.audit.request import Request

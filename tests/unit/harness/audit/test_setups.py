@@ -8,7 +8,7 @@ from itertools import product
 
 import pytest
 
-from ackproof.audit.answer import Versions
+from ackproof.audit.assumption import Versions
 from ackproof.audit.auditing import answered, audit_clusters
 from ackproof.audit.effective import of_producer
 from ackproof.audit.losses import found_sets

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from ackproof.audit.answer import Answer, Audit, Effect, Versions
+from ackproof.audit.answer import Answer, Audit, Effect
+from ackproof.audit.assumption import Versions
 from ackproof.audit.failure import Failure, milder
 from ackproof.audit.outputs.cells import ShownRow
 from ackproof.audit.outputs.summary import Summary, summaries
