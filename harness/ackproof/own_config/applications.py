@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePath
 
 from ackproof.own_config.clients import under
-from ackproof.own_config.configuration import Client
+from ackproof.own_config.configuration import Client, Topic
 from ackproof.own_config.names import is_client
 from ackproof.own_config.parts import Part, Source
 from ackproof.own_config.properties import parse
@@ -47,6 +47,7 @@ def read(source: Source, framework: Framework) -> Part | None:
         return None
     return Part(
         shape=parts[0][1].shape,
+        topics=_topics([(name, part.topics) for name, part in parts]),
         producers=_named([(name, part.producers) for name, part in parts], bool(shared)),
         consumers=_named([(name, part.consumers) for name, part in parts], bool(shared)),
     )
@@ -88,6 +89,20 @@ def _named(clients: Sequence[tuple[str, tuple[Client, ...]]], shared: bool) -> t
         if profile and one not in common
     )
     return (*(() if shared else common), *changed)
+
+
+def _topics(found: Sequence[tuple[str, tuple[Topic, ...]]]) -> tuple[Topic, ...]:
+    """Return the topics of all profiles; one that a profile changes has the profile's name."""
+    common = {topic.name: topic for profile, own in found if not profile for topic in own}
+    changed = (
+        replace(
+            topic, name=f"{topic.name} (profile {profile})" if topic.name in common else topic.name
+        )
+        for profile, own in found
+        for topic in own
+        if profile and common.get(topic.name) != topic
+    )
+    return (*common.values(), *changed)
 
 
 def _documents(source: Source) -> list[tuple[str, dict[str, Text]]]:

@@ -286,11 +286,14 @@ def _mode(
 
 
 def _racks(nodes: Iterable[Node]) -> dict[str, Given]:
-    return {
-        node.ids[0].value if node.ids else node.name: node.settings[BROKER_RACK]
-        for node in nodes
-        if BROKER_RACK in node.settings and node.rank is Rank.STATIC
-    }
+    """Return the rack of each broker; a node without an id is known by the line of its rack."""
+    racks: dict[str, Given] = {}
+    for node in nodes:
+        if BROKER_RACK in node.settings and node.rank is Rank.STATIC:
+            rack = node.settings[BROKER_RACK]
+            name = node.name if node.count else f"the broker of {rack.source}"
+            racks[node.ids[0].value if node.ids else name] = rack
+    return racks
 
 
 def _sum(nodes: Sequence[Node]) -> Count | None:

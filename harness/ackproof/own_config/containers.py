@@ -52,15 +52,23 @@ class Containers:
         bare = image is not None and environment.is_kafka(image) and (starts or not command)
         if settings or bare:
             settings = {**(settings or {}), **(overridden(command) if starts else {})}
-            node = environment.node(
-                name, settings, self.source, image=str(image or ""), count=count
-            )
-            self.parts.append(Part(shape="", nodes=(node,)))
             version = environment.version(image, self.source) if image else None
             self.versions += [version] if version else []
             named = [*started(self.source, command), *_outside(self.source, stated)]
             files = _IMAGES_READ if settings else _CONFIG
-            self.unread += named or _mounted(self.source, stated, files)
+            unread = named or _mounted(self.source, stated, files)
+            self.unread += unread
+            node = environment.node(
+                name,
+                settings,
+                self.source,
+                image=str(image or ""),
+                count=count,
+                of_image=environment.stock(str(image or ""), variables)
+                if not (unread or starts)
+                else None,
+            )
+            self.parts.append(Part(shape="", nodes=(node,)))
         clients = application(variables, self.source, name)
         connect = image if image and "kafka-connect" in image else None
         if clients and connect and (version := environment.version(connect, self.source)):

@@ -5,11 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from ackproof.own_config.configuration import Count, Given
+from ackproof.own_config.configuration import Count, Default, Given, Settings
 from ackproof.own_config.names import misspelt
 from ackproof.own_config.parts import Node, Source, process_roles
 from ackproof.own_config.tree import Text
 from ackproof.scenario.kafka_keys import known
+from ackproof_model.kafka_settings import (
+    OFFSETS_TOPIC_REPLICATION_FACTOR,
+    TRANSACTION_STATE_LOG_MIN_ISR,
+    TRANSACTION_STATE_LOG_REPLICATION_FACTOR,
+)
 
 _IMAGE = re.compile(
     r"(?:.*/)?(?P<name>cp-kafka|cp-server|cp-enterprise-kafka|confluent-local|kafka|kafka-native"
@@ -109,15 +114,46 @@ def key_of(name: str) -> str:
 
 
 def node(
-    name: str, settings: Mapping[str, Text], source: Source, *, image: str, count: Count | None
+    name: str,
+    settings: Mapping[str, Text],
+    source: Source,
+    *,
+    image: str,
+    count: Count | None,
+    of_image: Settings | None = None,
 ) -> Node:
-    """Return the node of a container."""
-    given = source.settings(settings)
+    """Return the node of a container. of_image: the settings of the image's own file."""
+    given = {**(of_image or {}), **source.settings(settings)}
     roles = process_roles(given)
     default = re.fullmatch(r"(.*/)?(apache/kafka|confluent-local).*", image)
     if default and not {"process.roles", "zookeeper.connect"} & given.keys():
         roles = frozenset({"broker", "controller"})  # the image's own server.properties
     return Node(name=name, count=count, roles=roles, settings=given)
+
+
+#: Kafka's `config/server.properties` and `config/kraft/server.properties`, for tests on one broker.
+_STOCK = {
+    OFFSETS_TOPIC_REPLICATION_FACTOR: "1",
+    TRANSACTION_STATE_LOG_REPLICATION_FACTOR: "1",
+    TRANSACTION_STATE_LOG_MIN_ISR: "1",
+}
+
+
+def stock(image: str, variables: Mapping[str, Text]) -> dict[str, Given]:
+    """Return the settings of an image's own file of brokers, which variables replace one by one.
+
+    Bitnami's and wurstmeister's images change a copy of Kafka's file. Apache's uses this file only
+    without variables.
+    """
+    keeps = re.fullmatch(r"(.*/)?(bitnami\w*|wurstmeister)/kafka(:.*)?", image)
+    apache = re.fullmatch(r"(.*/)?apache/kafka(-native)?(:.*)?", image)
+    stated = any(
+        name.startswith("KAFKA_") and not _NOT_SETTINGS.fullmatch(name) for name in variables
+    )
+    if not (keeps or (apache and not stated)):
+        return {}
+    origin = Default(f"the image {image}")
+    return {key: Given(value, origin) for key, value in _STOCK.items()}
 
 
 _LINE = re.compile(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)=(.*)")

@@ -137,14 +137,18 @@ def internal_writers(
     ]
 
 
+_CREATES = "topic.creation."
+
+
 def _connector(source: Source, pairs: Mapping[str, Text]) -> Part:
-    """Read a connector, as far as it replaces settings of its worker's clients."""
+    """Read a connector: the topics that it creates, and settings of its worker's clients."""
     prefixes = {(kind, ""): f"{kind}.override." for kind in ("producer", "consumer")}
     channels = {of: own for of, prefix in prefixes.items() if (own := under(pairs, prefix))}
-    if not channels:
+    topics = _created_topics(source, pairs)
+    if not (channels or topics):
         raise UnrecognisedError(
             "a connector, which has no settings of brokers, topics or clients "
-            "(producer.override.…): name the properties of its worker"
+            "(producer.override.…, topic.creation.…): name the properties of its worker"
         )
     return clients(
         source,
@@ -152,7 +156,42 @@ def _connector(source: Source, pairs: Mapping[str, Text]) -> Part:
         shape="connector",
         framework="Kafka Connect",
         prefixes=prefixes,
+        topics=topics,
     )
+
+
+def _created_topics(source: Source, pairs: Mapping[str, Text]) -> list[Topic]:
+    """Return the topics that a source connector creates: of each group of KIP-158."""
+    names = dict.fromkeys(
+        key[len(_CREATES) :].partition(".")[0] for key in pairs if key.startswith(_CREATES)
+    )
+    topics = []
+    for name in names:
+        own = {
+            key: value
+            for key, value in under(pairs, f"{_CREATES}{name}.").items()
+            if key not in ("include", "exclude")
+        }
+        replicas = count(source, own, ("replication.factor",))
+        partitions = count(source, own, ("partitions",))
+        settings = source.settings(
+            {
+                key: one
+                for key, one in own.items()
+                if key not in ("replication.factor", "partitions")
+            }
+        )
+        if replicas or settings:
+            group = "" if name == "default" else f" of the group {name}"
+            topics.append(
+                Topic(
+                    name=f"topics that the connector creates{group}",
+                    partitions=partitions,
+                    replication_factor=replicas,
+                    settings=settings,
+                )
+            )
+    return topics
 
 
 def read(source: Source) -> Part | None:
@@ -170,7 +209,7 @@ FORMAT = Format(
     name="Kafka Connect",
     order=280,
     reads="workers, with the producers of their own topics; connectors that override settings "
-    "of clients",
+    "of clients (`producer.override.…`) or create topics (`topic.creation.…`)",
     patterns=("*.properties",),
     mentions="offset|storage|produc|consum",
     examples={"connect.properties": _EXAMPLE},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from ackproof.kafka_versions import complete, numbers
 from ackproof.own_config import environment
 from ackproof.own_config.configuration import Count, Given, Settings, Topic
 from ackproof.own_config.containers import embedded
@@ -34,12 +35,13 @@ def read(source: Source) -> Part | None:
         if not isinstance(root, Block) or "apiVersion" in root or "services" in root:
             continue
         for chart in (*(block(root, name) for name in _CHARTS), root):
-            if part := _chart(source, chart):
+            if part := _chart(source, chart, root):
                 return part
     return None
 
 
-def _chart(source: Source, chart: Block) -> Part | None:
+def _chart(source: Source, chart: Block, root: Block) -> Part | None:
+    """Read a chart's values. root: of the file, which may have those of ZooKeeper's chart."""
     common = _overrides(source, chart)
     nodes = []
     for name in ("controller", "broker"):
@@ -68,11 +70,47 @@ def _chart(source: Source, chart: Block) -> Part | None:
         for key, value in chart.items()
         if isinstance(value, Text) and nodes and is_client(dotted(key))
     )
-    stated = environment.version(image, source) if image else None
-    zookeeper = text(chart, "zookeeper", "enabled")
-    mode = Given("zookeeper", source.at(zookeeper.line)) if zookeeper == "true" else None
-    shape = "Helm values" if nodes else "list of topics"
-    return Part(shape=shape, kafka=stated, mode=mode, nodes=tuple(nodes), topics=topics)
+    stated = environment.version(image, source) if image else _version(source, chart)
+    return Part(
+        shape="Helm values" if nodes else "list of topics",
+        kafka=stated if nodes else None,
+        mode=_mode(source, chart, root) if nodes else None,
+        nodes=tuple(nodes),
+        topics=topics,
+    )
+
+
+def _version(source: Source, chart: Block) -> Given | None:
+    """Return the version of Kafka that values state as such; None if there is no such release."""
+    stated = text(chart, "version") or text(chart, "kafkaVersion")
+    if stated is None:
+        return None
+    try:
+        numbers(complete(stated))
+    except ValueError:
+        return None
+    return source.given(stated)
+
+
+def _mode(source: Source, chart: Block, root: Block) -> Given | None:
+    """Return the mode that values state: by a switch, or by nodes of ZooKeeper."""
+    of_zookeeper = [one for one in (block(chart, "zookeeper"), block(root, "zookeeper")) if one]
+    switches = [text(one, "enabled") for one in of_zookeeper]
+    if on := next((one for one in switches if one == "true"), None):
+        return Given("zookeeper", source.where(on))
+    kraft = text(chart, "kraft", "enabled")
+    if kraft == "true":
+        return Given("kraft", source.where(kraft))
+    counts = [
+        count
+        for one in of_zookeeper
+        if text(one, "enabled") is None
+        for key in ("replicas", "replicaCount", "servers")
+        if (count := text(one, key)) and count != "0"
+    ]
+    if counts and not block(chart, "controller"):
+        return Given("zookeeper", source.where(counts[0]))
+    return None
 
 
 def _image(chart: Block) -> Text | None:

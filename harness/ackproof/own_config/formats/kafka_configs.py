@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ackproof.own_config.configuration import Topic
+from ackproof.own_config.configuration import Given, Topic
 from ackproof.own_config.parts import Format, Node, Part, Rank, RefusalError, Source
 from ackproof.own_config.properties import listed
 from ackproof.own_config.tree import Text
@@ -23,6 +23,10 @@ _SETTING = re.compile(
 )
 #: Among the synonyms of a broker's setting.
 _DYNAMIC = re.compile(r"DYNAMIC_DEFAULT_BROKER_CONFIG:[^=]*=(.*?)(?:, [A-Z_]+:|$)")
+#: The default of a broker's protocol: the version of the broker.
+_OWN_PROTOCOL = re.compile(
+    r"DEFAULT_CONFIG:inter\.broker\.protocol\.version=(\d+\.\d+(?:\.\d+)?)(?:-IV\d+)?(?![\w.])"
+)
 _ALL = "all brokers"
 
 
@@ -62,13 +66,32 @@ def read(source: Source) -> Part | None:
         if entity.scope == "topic"
     )
     if nodes or topics:
-        return Part(shape="kafka-configs --describe", nodes=nodes, topics=topics)
+        return Part(
+            shape="kafka-configs --describe",
+            kafka=_version(source),
+            nodes=nodes,
+            topics=topics,
+        )
     if any(entity.scope.startswith("broker") for entity in entities):
         raise RefusalError(
             "the output of kafka-configs --describe without a setting: ask with --all, which also "
             "prints the brokers' static settings and defaults"
         )
     return None
+
+
+def _version(source: Source) -> Given | None:
+    """Return the oldest version of the brokers: the default of their protocol is their own."""
+    found = [
+        Given(match[1], source.at(number))
+        for number, line in _unwrapped(source.lines)
+        for match in _OWN_PROTOCOL.finditer(line)
+    ]
+    places = {given.value: given for given in reversed(found)}
+    if len(places) > 1:
+        stated = ", ".join(f"{given.value} ({given.source})" for given in places.values())
+        source.warnings.append(f"brokers of several versions: {stated}")
+    return min(found, key=lambda given: [*map(int, given.value.split("."))], default=None)
 
 
 def _rank(entity: _Entity) -> Rank:
