@@ -77,9 +77,10 @@ class Risk:
 
     likelihood: `possible` or `certain`. when: the values of unstated settings for which it holds;
     empty if it holds for all. case: the known loss, such as `B5`; '' without one. text: one
-    sentence for a reader. at_risk: which records. trace: the shortest way, a sentence a step.
-    decided_by: the least changes that remove it, best first. accepted: the reason for which it was
-    accepted; '' if it was not. here: the result of `--prove`. failing: whether it reaches
+    sentence for a reader. at_risk: which records. copies: the fewest replicas that have such a
+    record when it is acked; None if the number does not matter. trace: the shortest way, a sentence
+    a step. decided_by: the least changes that remove it, best first. accepted: the reason for which
+    it was accepted; '' if it was not. here: the result of `--prove`. failing: whether it reaches
     `--fail-on`. searched: whether the model's search found it, so that its trace and its changes
     are searched, too, after all values of what is unstated are merged. untraced: the setup to
     search its trace in, while it has none.
@@ -92,6 +93,7 @@ class Risk:
     case: str = ""
     text: str
     at_risk: str = ""
+    copies: int | None = None
     trace: tuple[str, ...] = ()
     decided_by: tuple[Decision, ...] = ()
     runs: Runs | None = None
@@ -254,16 +256,66 @@ class Finding:
         return "/".join(filter(None, (self.risk.effect, self.risk.case)))
 
 
+class Measure(StrEnum):
+    """What changes, so that more records are at risk after the same failures.
+
+    COPIES: the replicas that have a record when it is acked, at least. REPLICAS: the disks that
+    have a record later. OUTSIDE: the replicas that may lead although they are not in the ISR.
+    """
+
+    COPIES = "copies"
+    REPLICAS = "replicas"
+    OUTSIDE = "outside"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Growth:
+    """A loss that was possible before, of which more records are at risk now.
+
+    finding: the loss with the fewest failures; its variants are all such losses. before, after: the
+    numbers of what `measure` counts.
+    """
+
+    finding: Finding
+    measure: Measure
+    before: int
+    after: int
+
+
+class NoEffect(StrEnum):
+    """Why a weaker value of a setting changes no answer."""
+
+    ONE_REPLICA = "the topic has one replica, which acks and leads in any case"
+    EVERY_REPLICA = "every replica has a record when it is acked"
+    ONLY_ACKS_ALL = "only sends with acks=all wait for it"
+    NOT_READ = "with KRaft Kafka 3.3 to 3.8 does not read it (KAFKA-12670)"
+    SAME_RISKS = "after the same failures the same records are at risk"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weakening:
+    """A weaker value of a setting. reason: why it changes nothing."""
+
+    answer: Answer
+    setting: str
+    before: Given
+    after: Given
+    reason: NoEffect
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
     """What a change makes possible, and what it ends. Accepted risks are left out.
 
-    base: the name of the earlier configuration.
+    base: the name of the earlier configuration. more: losses of which more records are at risk.
+    without_effect: weaker values that change nothing.
     """
 
     base: str
     new: tuple[Finding, ...]
     ended: tuple[Finding, ...]
+    more: tuple[Growth, ...] = ()
+    without_effect: tuple[Weakening, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,14 +5,25 @@ from __future__ import annotations
 import os
 import subprocess
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePath
 
-from ackproof.audit.answer import Audit, Difference, Finding, Risk
+from ackproof.audit.answer import (
+    Answer,
+    Audit,
+    Difference,
+    Effect,
+    Finding,
+    Growth,
+    Risk,
+    Weakening,
+)
 from ackproof.audit.failure import covers
-from ackproof.audit.finding import findings
+from ackproof.audit.finding import findings, of_answer
+from ackproof.audit.weakening import growth, weakenings
 from ackproof.errors import ScenarioError
+from ackproof_model.kafka_settings import ENABLE_IDEMPOTENCE
 
 
 def difference(before: Audit | None, after: Audit, *, base: str) -> Difference:
@@ -23,31 +34,77 @@ def difference(before: Audit | None, after: Audit, *, base: str) -> Difference:
     before: None if there was no configuration.
     """
     old, new = findings(before) if before else [], findings(after)
-    return Difference(base=base, new=tuple(_without(new, old)), ended=tuple(_without(old, new)))
+    added, ended = _without(new, old), _without(old, new)
+    more: list[Growth] = []
+    without_effect: list[Weakening] = []
+    earlier = {_who(answer): answer for answer in before.answers} if before else {}
+    changed: dict[object, set[Effect]] = defaultdict(set)
+    for finding in added:
+        changed[_who(finding.answer)].add(finding.risk.effect)
+    alike = _alike(old)
+    for answer in after.answers:
+        if was := earlier.get(_who(answer)):
+            known = [*_known(of_answer(answer, after), alike)]
+            grown = [*growth(was, answer, known, after)]
+            more += grown
+            effects = changed.get(_who(answer), set())
+            losing = grown or Effect.LOST in effects
+            without_effect += (
+                one
+                for one in weakenings(was, answer, after)
+                if not (effects if one.setting == ENABLE_IDEMPOTENCE else losing)
+            )
+    return Difference(
+        base=base,
+        new=tuple(added),
+        ended=tuple(ended),
+        more=tuple(more),
+        without_effect=tuple(without_effect),
+    )
+
+
+def _known(
+    some: Iterable[Finding], others: Mapping[object, Sequence[Risk]]
+) -> Iterator[tuple[Finding, Risk, list[Risk]]]:
+    """Yield the losses that other losses imply, with these, without accepted ones."""
+    for one in some:
+        for risk in one.variants if one.risk.effect is Effect.LOST else ():
+            implying = [other for other in others.get(_part(one), ()) if _implies(other, risk)]
+            if implying and not risk.accepted:
+                yield one, risk, implying
 
 
 def _without(some: Iterable[Finding], others: Iterable[Finding]) -> list[Finding]:
     """Return the findings that the other audit does not imply, without accepted ones."""
-    alike: dict[object, list[Risk]] = defaultdict(list)
-    for other in others:
-        alike[_part(other)] += other.variants
+    alike = _alike(others)
     found = []
     for one in some:
         left = tuple(
             risk
             for risk in one.variants
-            if not risk.accepted and not any(_implies(other, risk) for other in alike[_part(one)])
+            if not risk.accepted
+            and not any(_implies(other, risk) for other in alike.get(_part(one), ()))
         )
         found += [replace(one, risk=left[0], variants=left)] if left else []
     return found
 
 
+def _alike(findings: Iterable[Finding]) -> Mapping[object, Sequence[Risk]]:
+    """Return the risks of findings by topic, clients and effect."""
+    alike: dict[object, list[Risk]] = defaultdict(list)
+    for one in findings:
+        alike[_part(one)] += one.variants
+    return alike
+
+
 def _part(finding: Finding) -> object:
-    """Return topic, clients and effect; a client is known by its file's name."""
-    clients = (finding.answer.producer, finding.answer.consumer)
-    names = [PurePath(client).name for client in clients]
-    cluster = PurePath(finding.answer.cluster).name
-    return (cluster, finding.answer.topic, *names, finding.risk.effect)
+    return (_who(finding.answer), finding.risk.effect)
+
+
+def _who(answer: Answer) -> object:
+    """Return cluster, topic and clients; a client is known by its file's name."""
+    names = (answer.cluster, answer.producer, answer.consumer)
+    return (answer.topic, *(PurePath(name).name for name in names))
 
 
 def _implies(other: Risk, one: Risk) -> bool:

@@ -63,13 +63,14 @@ def _threshold(value: str) -> Threshold:
 def with_failing(audit: Audit, of: Sequence[Threshold]) -> Audit:
     """Return the audit with a mark on each risk that reaches a threshold.
 
-    If it was compared with an earlier configuration, only new risks fail.
+    If it was compared with an earlier configuration, only new risks fail, and those of which more
+    records are at risk.
     """
     new = None
     if audit.difference:
         new = {
             in_audit(found.answer, risk)
-            for found in audit.difference.new
+            for found in (*audit.difference.new, *(one.finding for one in audit.difference.more))
             for risk in found.variants
         }
 

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from ackproof.audit.answer import Answer, Audit, Effect, Finding, Risk
+from ackproof.audit.answer import (
+    Answer,
+    Audit,
+    Effect,
+    Finding,
+    Growth,
+    Measure,
+    Risk,
+    Weakening,
+)
 from ackproof.audit.identity import variants
-from ackproof.audit.words import EFFECTS, condition, phrase_of
+from ackproof.audit.words import EFFECTS, condition, phrase, phrase_of
 from ackproof.own_config.configuration import FileLine
 
 
@@ -43,6 +52,37 @@ def text(finding: Finding) -> str:
     if finding.risk.effect is Effect.LOST and finding.risk.text:
         return f"{_topic(finding.answer)}{detail(finding)}"
     return f"{title(finding)}. {detail(finding)}".rstrip()
+
+
+#: How a change puts more records at risk, with the numbers of replicas before and after it.
+_GROWN = {
+    Measure.COPIES: "a record may be acked now when {after} it, before only when {before} it",
+    Measure.OUTSIDE: "a replica outside the ISR may lead now, without what it has not fetched",
+    Measure.REPLICAS: "{after} each record now, {before} it before",
+}
+
+
+def grown(growth: Growth) -> str:
+    """Return how a change puts more records at risk, and after which failures."""
+    numbers = {"before": _having(growth.before), "after": _having(growth.after)}
+    how = _GROWN[growth.measure].format(**numbers)
+    risk = growth.finding.risk
+    others = len(growth.finding.variants) - 1
+    sets = "another set" if others == 1 else f"{others} other sets"
+    also = f" (and {sets} of failures)" if others else ""
+    at_risk = f": {risk.at_risk}" if risk.at_risk else ""
+    return f"{_topic(growth.finding.answer)}{how}; after {phrase(risk.failures)}{also}{at_risk}"
+
+
+def _having(replicas: int) -> str:
+    return {0: "no replica has", 1: "one replica has"}.get(replicas, f"{replicas} replicas have")
+
+
+def unaffected(weakening: Weakening) -> str:
+    """Return a weaker value, and why it changes nothing."""
+    one = weakening
+    change = f"{one.setting}={one.after.value} instead of {one.before.value}"
+    return f"{_topic(one.answer)}{change} ({one.after.source}) changes nothing: {one.reason}"
 
 
 def of_answer(answer: Answer, audit: Audit) -> list[Finding]:

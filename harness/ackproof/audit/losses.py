@@ -45,6 +45,7 @@ KIND = Kind(
     failures=tuple(map(Failure, EVENTS)),
     cases=_CASES,
     searched=True,
+    by_brokers=True,
     removed_by={
         ACKS: "all",
         UNCLEAN_LEADER_ELECTION_ENABLE: "false",

@@ -80,7 +80,15 @@ def risks(assumed: Assumed) -> Iterator[tuple[Risk, int]]:
         every = _joined_points(points for _, points in group)
         extra = space.without(_at(group, every).when)
         for points, when in space.boxes(every):
-            yield replace(_at(group, points), when={**when, **extra}), points.bit_length() - 1
+            risk = replace(
+                _at(group, points), when={**when, **extra}, copies=_fewest_copies(group, points)
+            )
+            yield risk, points.bit_length() - 1
+
+
+def _fewest_copies(group: Iterable[tuple[Risk, int]], points: int) -> int | None:
+    copies = (risk.copies for risk, where in group if where & points)
+    return min((one for one in copies if one is not None), default=None)
 
 
 def _at(group: Iterable[tuple[Risk, int]], points: int) -> Risk:

@@ -53,7 +53,8 @@ class Kind:
     title: what happens, for the list. texts: by effect. failures: those after which it happens;
     empty if it needs no failure. cases: further known losses, besides those of the texts.
     removed_by: settings with new values that remove it; some of them not in every case. searched:
-    of each of its risks, `Risk.searched`.
+    of each of its risks, `Risk.searched`. by_brokers: whether replicas lose what they had, so that
+    more copies at the ack protect a record.
     """
 
     title: str
@@ -63,6 +64,7 @@ class Kind:
     cases: tuple[str, ...] = ()
     removed_by: Mapping[str, str] = field(default_factory=dict)
     searched: bool = False
+    by_brokers: bool = False
 
     @property
     def effects(self) -> tuple[Effect, ...]:
@@ -104,6 +106,7 @@ class Kind:
             case=case,
             text=text or said.text.format(**values),
             at_risk=at_risk or said.at_risk.format(**values),
+            copies=fewest_copies(setup) if self.by_brokers else None,
             trace=tuple(trace) or tuple(sentence.format(**values) for sentence in said.trace),
             decided_by=tuple(decided_by),
             runs=runs_of(case, effect, setup.partition.kafka_version),
@@ -119,6 +122,14 @@ class Kind:
             text=text,
             decided_by=tuple(decided_by),
         )
+
+
+def fewest_copies(setup: Setup) -> int:
+    """Return how many replicas have a record at least when it is acked."""
+    partition = setup.partition
+    if partition.acks == "all":
+        return min(partition.min_insync_replicas, partition.replication_factor)
+    return int(partition.acks)
 
 
 def decision(

@@ -18,9 +18,11 @@ from ackproof.audit.answer import (
     Decision,
     Difference,
     Finding,
+    Growth,
     Proof,
     Risk,
     Runs,
+    Weakening,
 )
 from ackproof.audit.identity import apart_from_ways
 from ackproof.own_config.configuration import Given
@@ -82,6 +84,28 @@ def _difference(difference: Difference) -> dict[str, Any]:
         "base": difference.base,
         "new": [_finding(one) for one in difference.new],
         "ended": [_finding(one) for one in difference.ended],
+        "more": [_growth(one) for one in difference.more],
+        "without_effect": [_weakening(one) for one in difference.without_effect],
+    }
+
+
+def _growth(growth: Growth) -> dict[str, Any]:
+    return {
+        **_finding(growth.finding),
+        "after": [risk.failures for risk in growth.finding.variants],
+        "measure": growth.measure,
+        "from": growth.before,
+        "to": growth.after,
+    }
+
+
+def _weakening(weakening: Weakening) -> dict[str, Any]:
+    return {
+        **_parts(weakening.answer),
+        "setting": weakening.setting,
+        "from": _given(weakening.before),
+        "to": _given(weakening.after),
+        "reason": weakening.reason,
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ackproof.audit.answer import Audit, Difference, Verdict
-from ackproof.audit.finding import title
+from ackproof.audit.finding import grown, title, unaffected
 from ackproof.audit.outputs.summary import Summary, summaries
 
 _SIGNS = {Verdict.YES: "❌", Verdict.NO: "✅"}
@@ -32,15 +32,18 @@ def render(audit: Audit) -> str:
 def _difference(difference: Difference) -> Iterator[str]:
     yield f"### Compared with {difference.base}"
     yield ""
-    if not difference.new and not difference.ended:
+    if not difference.new and not difference.more and not difference.ended:
         yield "This change makes no risk possible, and ends none."
-    for name, sign, findings in (
-        ("makes possible", "❌", difference.new),
-        ("ends", "✅", difference.ended),
-    ):
-        for finding in findings:
-            place = f" (`{finding.file}:{finding.line}`)" if sign == "❌" else ""
-            yield f"- {sign} {name}: {_cell(title(finding))}{place}"
+    for finding in difference.new:
+        place = f"`{finding.file}:{finding.line}`"
+        yield f"- ❌ makes possible: {_cell(title(finding))} ({place})"
+    for growth in difference.more:
+        place = f"`{growth.finding.file}:{growth.finding.line}`"
+        yield f"- ❌ puts more at risk: {_cell(grown(growth))} ({place})"
+    for finding in difference.ended:
+        yield f"- ✅ ends: {_cell(title(finding))}"
+    for weakening in difference.without_effect:
+        yield f"- weaker, without effect: {_cell(unaffected(weakening))}"
     yield ""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ackproof.audit.answer import Audit, Verdict
-from ackproof.audit.finding import detail, title
+from ackproof.audit.finding import detail, grown, title, unaffected
 from ackproof.audit.outputs.summary import summaries
 from ackproof.rendering.pages import static_page
 
@@ -22,4 +22,6 @@ def render(audit: Audit) -> str:
         pills={"bad": "lost", "good": "kept"},
         title_of=title,
         detail_of=detail,
+        grown=grown,
+        unaffected=unaffected,
     )

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ackproof.audit.answer import Audit, Difference, Verdict
-from ackproof.audit.finding import text, title
+from ackproof.audit.finding import grown, text, title, unaffected
 from ackproof.audit.outputs.summary import Summary, summaries
 from ackproof.console import print_item, say
 from ackproof.own_config.configuration import NoFile
@@ -68,9 +68,14 @@ def _print_difference(console: Console, difference: Difference) -> None:
             f"{text(finding)} ({finding.file}:{finding.line})",
             style="red",
         )
+    for growth in difference.more:
+        place = f"{growth.finding.file}:{growth.finding.line}"
+        print_item(console, " puts more at risk: ", f"{grown(growth)} ({place})", style="red")
+    for weakening in difference.without_effect:
+        print_item(console, " weaker, without effect: ", unaffected(weakening), style="yellow")
     for finding in difference.ended:
         print_item(console, " ends: ", title(finding), style="green")
-    if not difference.new and not difference.ended:
+    if not difference.new and not difference.more and not difference.ended:
         say(console, " this change makes no risk possible, and ends none")
     console.print()
 

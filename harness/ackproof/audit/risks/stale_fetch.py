@@ -21,6 +21,7 @@ _CHANGES_LEADER = (
 KIND = Kind(
     title="a late fetch response crosses a change of the leader",
     subject=Subject.LOSSES,
+    by_brokers=True,
     texts={
         Effect.LOST: Text(
             case="B12",

@@ -14,6 +14,7 @@ from ackproof.audit.setups import UNCLEAN, Setup
 KIND = Kind(
     title="a replica outside the ISR is elected",
     subject=Subject.LOSSES,
+    by_brokers=True,
     texts={
         Effect.LOST: Text(
             text="a replica that was not in sync is elected (unclean election), and the others "

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from itertools import product
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from ackproof.audit.answer import Effect, Risk
-from ackproof.audit.auditing import answered, loses_more
+from ackproof.audit.answer import Audit, Difference, Effect, Measure, NoEffect, Risk
+from ackproof.audit.auditing import answered, audit_clusters, loses_more
 from ackproof.audit.changes import best
+from ackproof.audit.diff import difference
 from ackproof.audit.failure import covers
+from ackproof.audit.finding import grown
+from ackproof.audit.request import Request, audit
 from ackproof.audit.setups import Setup, setups
 from ackproof.own_config.configuration import Client, Given, OwnConfig, Topic
 from support.origins import at
 
+CASES = Path(__file__).parents[3] / "data" / "cases"
 #: Versions that differ in their rules of elections, fetches and truncation, with their modes.
 VERSIONS = (
     ("2.3.1", "zookeeper"),
@@ -29,15 +35,15 @@ VERSIONS = (
 )
 
 
-def setup(
+def configuration(
     kafka: str, mode: str, *, replicas: int, minimum: int, acks: str = "all", unclean: bool = False
-) -> Setup:
+) -> OwnConfig:
     settings = {
         "min.insync.replicas": str(minimum),
         "unclean.leader.election.enable": str(unclean).lower(),
     }
     producer = {"acks": acks, "enable.idempotence": str(acks == "all").lower()}
-    own = OwnConfig(
+    return OwnConfig(
         kafka=Given(kafka, at("compose.yml:1")),
         mode=Given(mode, at("compose.yml:2")),
         topics=(
@@ -55,7 +61,10 @@ def setup(
             ),
         ),
     )
-    [[only]] = setups(own)
+
+
+def setup(kafka: str, mode: str, **settings: Any) -> Setup:
+    [[only]] = setups(configuration(kafka, mode, **settings))
     return only
 
 
@@ -115,3 +124,97 @@ def test_clean_elections_are_proposed_first_where_they_only_help() -> None:
         [setup("2.8.1", "zookeeper", replicas=3, minimum=2, unclean=True)], loses_more=loses_more
     )
     assert change.setting == "unclean.leader.election.enable"
+
+
+def compared(kafka: str, mode: str, before: dict[str, Any], **weaker: Any) -> Difference:
+    own = [configuration(kafka, mode, **settings) for settings in (before, before | weaker)]
+    audits = [audit_clusters([one]) for one in own]
+    return difference(*audits, base="before")
+
+
+#: One setting of three replicas, of which two must have a record, weakened.
+_THREE = {"replicas": 3, "minimum": 2}
+_WEAKER: tuple[dict[str, Any], ...] = (
+    {"acks": "1"},
+    {"acks": "0"},
+    {"minimum": 1},
+    {"replicas": 2},
+    {"replicas": 1, "minimum": 1},
+    {"unclean": True},
+)
+
+
+@pytest.mark.parametrize(("kafka", "mode"), VERSIONS)
+@pytest.mark.parametrize("weaker", _WEAKER, ids=str)
+def test_a_weaker_setting_is_not_green(kafka: str, mode: str, weaker: dict[str, Any]) -> None:
+    found = compared(kafka, mode, _THREE, **weaker)
+    if "unclean" in weaker and (kafka, mode) in (("3.5.2", "kraft"), ("3.8.1", "kraft")):
+        assert not found.new
+        assert not found.more
+        assert [one.reason for one in found.without_effect] == [NoEffect.NOT_READ]
+    else:
+        lost = [one for one in found.new if one.risk.effect is Effect.LOST]
+        assert lost or found.more
+        assert not found.without_effect
+
+
+@pytest.mark.parametrize("kafka", ["2.8.1", "4.0.0"])
+@pytest.mark.parametrize(
+    ("before", "weaker", "measure", "numbers"),
+    [
+        (_THREE, {"minimum": 1}, Measure.COPIES, (2, 1)),
+        ({**_THREE, "acks": "1"}, {"acks": "0"}, Measure.COPIES, (1, 0)),
+        ({**_THREE, "acks": "1"}, {"replicas": 2}, Measure.REPLICAS, (3, 2)),
+        ({**_THREE, "acks": "1"}, {"unclean": True}, Measure.OUTSIDE, (0, 2)),
+    ],
+)
+def test_more_records_are_at_risk_after_the_same_failures(
+    kafka: str, before: Any, weaker: Any, measure: Measure, numbers: tuple[int, int]
+) -> None:
+    mode = "zookeeper" if kafka == "2.8.1" else "kraft"
+    [growth] = compared(kafka, mode, before, **weaker).more
+    assert growth.measure is measure
+    assert (growth.before, growth.after) == numbers
+    assert compared(kafka, mode, before | weaker, **before).more == ()
+
+
+@pytest.mark.parametrize("kafka", ["2.8.1", "4.0.0"])
+@pytest.mark.parametrize(
+    ("before", "weaker", "reason"),
+    [
+        ({"replicas": 1, "minimum": 1}, {"acks": "1"}, NoEffect.ONE_REPLICA),
+        ({"replicas": 1, "minimum": 1}, {"unclean": True}, NoEffect.ONE_REPLICA),
+        ({**_THREE, "acks": "1"}, {"minimum": 1}, NoEffect.ONLY_ACKS_ALL),
+        ({"replicas": 2, "minimum": 2}, {"unclean": True}, NoEffect.EVERY_REPLICA),
+    ],
+)
+def test_a_weaker_setting_without_effect_has_its_reason(
+    kafka: str, before: Any, weaker: Any, reason: NoEffect
+) -> None:
+    mode = "zookeeper" if kafka == "2.8.1" else "kraft"
+    found = compared(kafka, mode, before, **weaker)
+    assert not found.more
+    assert not [one for one in found.new if one.risk.effect is Effect.LOST]
+    assert reason in [one.reason for one in found.without_effect]
+
+
+def test_a_change_that_lowers_the_minimum_fails_and_is_named(tmp_path: Path, snapshot) -> None:
+    """The brokers' file and the producer's, as in a pull request."""
+    for name, minimum in (("before", 2), ("after", 1)):
+        folder = tmp_path / name
+        folder.mkdir()
+        settings = (CASES / "min-kraft-three.properties").read_text()
+        settings = settings.replace("min.insync.replicas=2", f"min.insync.replicas={minimum}")
+        (folder / "server.properties").write_text(settings)
+        producer = (CASES / "min-producer.properties").read_text()
+        (folder / "producer.properties").write_text(producer)
+
+    def audited(name: str, base: str) -> Audit:
+        files = (tmp_path / name,)
+        return audit(Request(files=files, kafka="3.9.1", against=str(tmp_path / base)))
+
+    weaker = audited("after", "before")
+    assert weaker.fails
+    [growth] = weaker.difference.more
+    assert grown(growth) == snapshot
+    assert not audited("before", "after").fails
