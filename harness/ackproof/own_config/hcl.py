@@ -42,6 +42,21 @@ def _tokens(content: str) -> list[_Token]:
     return tokens
 
 
+class Call(Text):
+    """A call of a function, such as `merge(local.a, {…})`. Its text is that of a placeholder."""
+
+    __slots__ = ("arguments", "function")
+    function: str
+    arguments: list[object]
+
+    @classmethod
+    def of(cls, function: str, arguments: list[object], placeholder: Text) -> Call:
+        call = cls.at(placeholder, placeholder.line)
+        assert isinstance(call, Call)
+        call.function, call.arguments = function, arguments
+        return call
+
+
 class Reader:
     """Reads the attributes and blocks of HCL, or HOCON, into a tree; blocks of one name are a list.
 
@@ -92,22 +107,60 @@ class Reader:
         if token is None:
             return Text.at("", 1)
         if token.kind == "mark" and token.value in "{[":
+            if self._is_for():
+                return self._expression(token)
             return self.body("}") if token.value == "{" else self._list()
         if token.kind in ("string", "heredoc"):
             return Text.at(token.value, token.line)
-        words = [token.value]
-        depth = 0
-        while self._at < len(self._tokens):  # an expression: to the end of its line
+        begins = self._at
+        arguments = self._arguments() if token.kind == "word" else None
+        ends, self._at = self._at, begins
+        placeholder = self._expression(token)
+        if arguments is None or self._at != ends:  # the call is a part of an expression
+            return placeholder
+        return Call.of(token.value, arguments, placeholder)
+
+    def _is_for(self) -> bool:
+        """Whether a `for` expression follows a brace or bracket."""
+        begins = self._at
+        token = self._next(skip=True)
+        self._at = begins
+        return token is not None and (token.kind, token.value) == ("word", "for")
+
+    def _arguments(self) -> list[object] | None:
+        """Return the arguments of a call; None if no call follows."""
+        following = self._next()
+        if following is None or (following.kind, following.value) != ("mark", "("):
+            return None
+        found: list[object] = []
+        while (token := self._next(skip=True)) and (token.kind, token.value) != ("mark", ")"):
+            self._at -= 1
+            before = self._at
+            found.append(self._value())
+            if self._at == before:
+                return None
+        return found
+
+    def _expression(self, token: _Token) -> Text:
+        """Return an expression, to the end of its line, as a placeholder; a literal as its text."""
+        words, line = [token.value], token.line
+        depth = int(token.kind == "mark" and token.value in "{[(")
+        while self._at < len(self._tokens):
             token = self._tokens[self._at]
-            if depth == 0 and (token.kind == "newline" or token.value in (",", "}", "]")):
+            ends = token.kind == "newline" or (token.kind == "mark" and token.value in ",}])")
+            if depth == 0 and ends:
                 break
-            depth += {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}.get(token.value, 0)
+            if token.kind == "mark":
+                depth += {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}.get(token.value, 0)
             words.append(token.value)
             self._at += 1
         literal = len(words) == 1 and re.fullmatch(r"-?\d+(\.\d+)?|true|false", words[0])
         if words == ["null"]:
-            return Text.at("", token.line)
-        return Text.at(words[0] if literal else f"${{{''.join(words)}}}", token.line)
+            return Text.at("", line)
+        if literal:
+            return Text.at(words[0], line)
+        # A colon would begin a default, as in `${NAME:-1}` of a shell.
+        return Text.at(f"${{{re.sub('[{}:]', ' ', ''.join(words)).strip()}}}", line)
 
     def _list(self) -> list[object]:
         found: list[object] = []

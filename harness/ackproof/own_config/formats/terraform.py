@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from pathlib import PurePath
 
 from ackproof.own_config.configuration import Default, Given, Topic
 from ackproof.own_config.hcl import Reader
 from ackproof.own_config.parts import Format, Node, Part, Source, UnrecognisedError
 from ackproof.own_config.properties import parse
+from ackproof.own_config.terraform_values import Scope, name_file, unresolved
 from ackproof.own_config.tree import Block, Text, block, flat, items, text
+from ackproof_model.kafka_settings import MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION_ENABLE
 
 _RESOURCE = re.compile(
     r'^\s*(resource|variable|module|provider|data|locals|terraform)\s*("|\{)', re.M
@@ -23,11 +25,15 @@ def read(source: Source) -> Part | None:
     if not _RESOURCE.search(source.text) or re.search(r"(?m)^package \w+$", source.text):
         return None
     root = Reader(source.text).body()
-    variables = _variables(source, root)
+    scope = _scope(source, root)
     clusters: list[tuple[Block, Node | None, Given | None]] = []
     topics: list[Topic] = []
     kinds = []
-    resources = [*items(root, "resource"), *items(root, "module")]
+    resources = [
+        resource
+        for stated in (*items(root, "resource"), *items(root, "module"))
+        for resource in _repeated(stated, scope)
+    ]
     for resource in resources:
         labels = [str(label) for label in items(resource, "labels")]
         module = text(resource, "source") if "kafka_version" in resource else None
@@ -39,7 +45,6 @@ def read(source: Source) -> Part | None:
                 "recognised as a module of Amazon MSK: not used"
             )
         kinds.append(kind)
-        _fill(resource, variables)
         if make := _TOPICS.get(kind):
             topics.append(make(source, resource))
         elif kind in _CLUSTERS:
@@ -108,31 +113,47 @@ def _texts(node: object) -> str:
     return str(node)
 
 
-def _variables(source: Source, root: Block) -> dict[str, Text]:
-    """Return the values of variables: their defaults, here or in `variables.tf`, and tfvars."""
-    beside, values = (
-        Reader(source.beside(name) or "").body() for name in ("variables.tf", "terraform.tfvars")
-    )
-    declared = [*items(beside, "variable"), *items(root, "variable")]
-    defaults = {
-        str(variable["labels"][0]): default
-        for variable in declared
-        if (default := text(variable, "default")) is not None and "labels" in variable
-    }
-    return defaults | flat(values)
+#: The settings that decide and are open if an expression that may have them is not resolved.
+_UNKNOWN = (MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION_ENABLE)
+#: Files of a module in which its variables and locals usually are, and that of their values.
+_BESIDE, _VALUES = ("variables.tf", "locals.tf", "main.tf"), "terraform.tfvars"
 
 
-def _fill(node: Any, variables: Mapping[str, Text]) -> None:
-    """Put the values of variables in place of `var.name`."""
-    entries = node.items() if isinstance(node, dict) else enumerate(node)
-    for key, value in list(entries):
-        if isinstance(value, dict | list):
-            _fill(value, variables)
-        elif "var." in value:
-            filled = re.sub(
-                r"\$\{var\.(\w+)\}", lambda found: str(variables.get(found[1], found[0])), value
-            )
-            node[key] = Text.at(filled, value.line)
+def _scope(source: Source, root: Block) -> Scope:
+    """Return the variables with their defaults or values, and the locals of a module."""
+
+    def text_of(name: str) -> Text | None:
+        content = source.beside(name)
+        file = str(PurePath(source.name).parent / name)
+        return None if content is None else Text.at(content, 1, file=file)
+
+    def beside(name: str) -> Block:
+        text = text_of(name)
+        body = Reader(text or "").body()
+        name_file(body, text.file if text else "")
+        return body
+
+    variables, local = Block(), Block()
+    for body in (*map(beside, _BESIDE), root):
+        for variable in items(body, "variable"):
+            if variable["labels"] and "default" in variable:
+                variables[str(variable["labels"][0])] = variable["default"]
+        for named in items(body, "locals"):
+            local.update({key: value for key, value in named.items() if key != "labels"})
+    variables.update(beside(_VALUES))
+    return Scope({"var": variables, "local": local}, unknown=_UNKNOWN, beside=text_of)
+
+
+def _repeated(resource: Block, scope: Scope) -> list[Block]:
+    """Return a resource with the values of its expressions, once for each entry of `for_each`."""
+    entries = scope.resolved(resource.get("for_each"))
+    if isinstance(entries, Block):
+        each = [(Text.at(key, entries.lines.get(key, 1)), one) for key, one in entries.items()]
+    elif isinstance(entries, list):
+        each = [(one, one) for one in entries if isinstance(one, Text)]
+    else:
+        return [scope.resolved(resource)]
+    return [scope.with_each(key, value).resolved(resource) for key, value in each]
 
 
 def _count(source: Source, resource: Block, *names: str) -> Given | None:
@@ -144,6 +165,12 @@ def _count(source: Source, resource: Block, *names: str) -> Given | None:
 
 def _config(resource: Block, name: str) -> dict[str, Text]:
     """Return a map, or the attributes of a block, with dots in its names."""
+    stated = resource.get(name)
+    dynamic = [one for one in items(resource, "dynamic") if name in items(one, "labels")]
+    if dynamic or (isinstance(stated, Text) and stated):
+        line = dynamic[0].line if dynamic else resource.lines.get(name, resource.line)
+        filled_by = Text.at(stated if isinstance(stated, Text) else f"${{dynamic {name}}}", line)
+        return dict.fromkeys(_UNKNOWN, filled_by)
     nested = items(resource, name)
     config = nested[0] if nested else block(resource, name)
     return {
@@ -194,9 +221,16 @@ def _name(resource: Block) -> str:
     return ".".join(map(str, items(resource, "labels")))
 
 
+def _properties(stated: Text) -> dict[str, Text]:
+    if unresolved(stated):
+        return dict.fromkeys(_UNKNOWN, stated)
+    pairs = parse(str(stated), stated.line)
+    return {key: Text.at(one, one.line, file=stated.file) for key, one in pairs.items()}
+
+
 def _msk_configuration(source: Source, resource: Block) -> _Cluster:
     properties = text(resource, "server_properties")
-    pairs = parse(str(properties), properties.line) if properties else {}
+    pairs = _properties(properties) if properties else {}
     node = Node(name=_name(resource), settings=source.settings(pairs)) if pairs else None
     stated = items(resource, "kafka_versions")
     version = _count(source, resource, "kafka_version")

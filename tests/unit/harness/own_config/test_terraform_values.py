@@ -1,0 +1,177 @@
+"""Expressions of Terraform: what is resolved, and that everything else is open."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ackproof.own_config.configuration import Given, OwnConfig
+from ackproof.own_config.reading import read_clusters, read_texts
+from support.origins import at
+
+MINIMUM = "min.insync.replicas"
+UNCLEAN = "unclean.leader.election.enable"
+LOCALS = """\
+locals {
+  critical = { "min.insync.replicas" = "2" }
+  weak     = { "min.insync.replicas" = 1, "cleanup.policy" = "compact" }
+  copies   = 3
+  name     = "orders"
+  loop     = local.loop
+}
+variable "none" {}
+variable "minimum" { default = 2 }
+variable "known" { default = { "min.insync.replicas" = 2 } }
+"""
+TOPIC = """\
+resource "kafka_topic" "orders" {{
+  name               = "${{local.name}}-1"
+  replication_factor = local.copies
+  config             = {config}
+}}
+"""
+BROKERS = "node.id=1\nprocess.roles=broker,controller\nmin.insync.replicas=3\n"
+
+
+def read(**files: str) -> OwnConfig:
+    names = {name.replace("__", ".") for name in files}
+    assert len(names) == len(files)
+    [own] = read_texts({name.replace("__", "."): text.encode() for name, text in files.items()})
+    assert own.refused == ()
+    return own
+
+
+@pytest.mark.parametrize(
+    ("config", "minimum"),
+    [
+        ("local.critical", "2"),
+        ("merge(local.critical, local.weak)", "1"),
+        ('merge(local.weak, {\n    "min.insync.replicas" = "2"\n  })', "2"),
+        ("merge(\n    local.critical,\n    { retention.ms = 5 },\n  )", "2"),
+        ("merge(null, local.critical)", "2"),
+        ("tomap(local.critical)", "2"),
+        ('{ "min.insync.replicas" = var.minimum }', "2"),
+        ("var.known", "2"),
+        ('{ "min.insync.replicas" = lookup(local.weak, "min.insync.replicas", 2) }', "1"),
+        ('{ "min.insync.replicas" = lookup(local.weak, "other", 2) }', "2"),
+        ("{ min.insync.replicas = try(local.weak.other, 2) }", "2"),
+    ],
+)
+def test_a_topic_has_the_settings_of_its_expression(config: str, minimum: str) -> None:
+    own = read(main__tf=LOCALS + TOPIC.format(config=config), s__properties=BROKERS)
+    [topic] = own.topics
+    assert topic.settings[MINIMUM].value == minimum
+    assert topic.name == "orders-1"
+    assert topic.replication_factor == Given("3", at("main.tf:13"))
+    assert own.warnings == ()
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        "var.none",
+        "local.missing",
+        "local.loop",
+        "module.settings.topic",
+        "merge(local.critical, var.none)",
+        "merge(local.maps...)",
+        "merge(local.critical, local.weak)[0]",
+        "{ for key, value in local.critical : key => value }",
+        "var.none ? local.critical : local.weak",
+        '{ "min.insync.replicas" = var.none }',
+        '{ "min.insync.replicas" = var.none ? 2 : 1 }',
+        "{ min.insync.replicas = try(var.none.other, 2) }",
+        "yamldecode(file(x))",
+    ],
+)
+def test_what_cannot_be_resolved_is_open_and_has_not_the_brokers_value(config: str) -> None:
+    own = read(main__tf=LOCALS + TOPIC.format(config=config), s__properties=BROKERS)
+    [topic] = own.topics
+    assert topic.settings[MINIMUM] == Given("", at("main.tf:14"))
+    assert any(f"main.tf:14: {MINIMUM}: not stated: " in text for text in own.warnings)
+
+
+def test_a_later_map_of_a_merge_counts_beside_one_that_is_not_known() -> None:
+    own = read(main__tf=LOCALS + TOPIC.format(config="merge(var.none, local.critical)"))
+    [topic] = own.topics
+    assert topic.settings == {
+        MINIMUM: Given("2", at("main.tf:2")),
+        UNCLEAN: Given("", at("main.tf:14")),
+    }
+
+
+def test_a_topic_without_settings_has_those_of_the_brokers() -> None:
+    for config in ("null", "{}", "merge(null, {})"):
+        own = read(main__tf=LOCALS + TOPIC.format(config=config), s__properties=BROKERS)
+        assert own.topics[0].settings == {}
+
+
+REPEATED = """\
+resource "kafka_topic" "all" {
+  for_each           = ENTRIES
+  name               = each.key
+  replication_factor = try(each.value.copies, 3)
+  config             = each.value.config
+}
+"""
+
+
+def test_each_entry_of_for_each_is_a_topic() -> None:
+    topics = (
+        "locals {\n  topics = {\n    a = { copies = 2, config = {} }\n"
+        '    b = { config = { "min.insync.replicas" = 2 } }\n  }\n}\n'
+    )
+    own = read(main__tf=topics + REPEATED.replace("ENTRIES", "local.topics"))
+    assert {
+        topic.name: (
+            topic.replication_factor and topic.replication_factor.value,
+            MINIMUM in topic.settings,
+        )
+        for topic in own.topics
+    } == {"a": ("2", False), "b": ("3", True)}
+    own = read(main__tf=REPEATED.replace("ENTRIES", "var.topics"))
+    [topic] = own.topics
+    assert topic.settings[MINIMUM].value == ""
+    assert topic.replication_factor is None
+
+
+def test_locals_and_variables_may_be_in_files_of_the_module() -> None:
+    files = {
+        "main.tf": TOPIC.format(config="local.critical").replace("local.copies", "var.copies"),
+        "locals.tf": LOCALS,
+        "variables.tf": 'variable "copies" { default = 1 }\n',
+        "terraform.tfvars": "copies = 2\n",
+    }
+    [own] = read_texts({name: text.encode() for name, text in files.items()})
+    [topic] = own.topics
+    assert topic.settings == {MINIMUM: Given("2", at("locals.tf:2"))}
+    assert topic.replication_factor == Given("2", at("main.tf:3"))
+
+
+MSK = 'resource "aws_msk_configuration" "c" {{\n  server_properties = {}\n}}\n'
+
+
+@pytest.mark.parametrize(
+    ("properties", "given"),
+    [
+        ('file("server.properties")', Given("3", at("server.properties:3"))),
+        ('file("${path.module}/server.properties")', Given("3", at("server.properties:3"))),
+        ('file("missing.properties")', Given("", at("main.tf:2"))),
+        ('templatefile("server.tpl", {})', Given("", at("main.tf:2"))),
+        (
+            'join("\\n", [for key, value in local.x : "${key}=${value}"])',
+            Given("", at("main.tf:2")),
+        ),
+        ("<<EOT\nmin.insync.replicas=${var.x}\nEOT\n", Given("", at("main.tf:3"))),
+        ("<<EOT\nmin.insync.replicas=2\nEOT\n", Given("2", at("main.tf:3"))),
+    ],
+)
+def test_the_properties_of_amazon_may_be_in_a_file(
+    properties: str, given: Given, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("main.tf").write_text(MSK.format(properties))
+    Path("server.properties").write_text(BROKERS)
+    [own] = read_clusters([Path("main.tf")])
+    assert own.broker[MINIMUM] == given
