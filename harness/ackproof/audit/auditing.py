@@ -13,7 +13,7 @@ from ackproof.audit.answer import Alternative, Answer, Audit, Decision, Effect, 
 from ackproof.audit.assumption import When
 from ackproof.audit.changes import best, decided_by
 from ackproof.audit.detail import Detail
-from ackproof.audit.failure import Failures, covers
+from ackproof.audit.failure import Failures, covers, how_rare
 from ackproof.audit.losses import Lost, failures_of, found_sets, largest_without, lost, traced
 from ackproof.audit.merging import Assumed
 from ackproof.audit.producers import CLIENT, LIBRARY
@@ -245,8 +245,8 @@ def _changes(group: Sequence[Setup]) -> Iterator[tuple[tuple[Decision, ...], lis
         yield changes, [*different.values()]
 
 
-def _order(risk: Risk) -> tuple[int, int, int]:
-    return (list(Effect).index(risk.effect), len(risk.failures), len(risk.when))
+def _order(risk: Risk) -> tuple[int, ...]:
+    return (list(Effect).index(risk.effect), *how_rare(risk.failures), len(risk.when))
 
 
 def answered(setups: Iterable[Setup]) -> Assumed:

@@ -38,9 +38,9 @@ class Event:
 
     once, several: the failure in a sentence; a number fills the braces. a_broker, brokers: what one
     or several brokers do, in a sentence about similar failures; '' for other events. loses_log:
-    whether a log may lose records. severity: of the end of a broker, from 1 for the mildest; 0 for
-    other events. perturbation: the model's perturbation by which a schedule causes the failure; ''
-    if no schedule can.
+    whether a log may lose records. of_site: whether several machines end at once. severity: of the
+    end of a broker, from 1 for the mildest; 0 for other events. perturbation: the model's
+    perturbation by which a schedule causes the failure; '' if no schedule can.
     """
 
     meaning: str
@@ -49,6 +49,7 @@ class Event:
     a_broker: str = ""
     brokers: str = ""
     loses_log: bool = False
+    of_site: bool = False
     severity: int = 0
     perturbation: str = ""
 
@@ -117,10 +118,12 @@ EVENTS: Mapping[Failure, Event] = {
         once="a rack loses power",
         several="{} racks lose power",
         loses_log=True,
+        of_site=True,
     ),
     Failure.CONTROLLERS: Event(
         meaning="the majority of the controllers is gone",
         once="the controllers' majority is gone",
+        of_site=True,
     ),
     Failure.CLIENT_CRASH: Event(
         meaning="a producer dies",
@@ -151,6 +154,18 @@ WAYS = sorted(
     (failure for failure, event in EVENTS.items() if event.a_broker),
     key=lambda failure: EVENTS[failure].loses_log,
 )
+
+
+@cache
+def how_rare(failures: Failures) -> tuple[int, int]:
+    """Return how rare a set of failures is: by its kind, then by its number of failures.
+
+    Everyday events such as a restart come first, also two of them. Then comes a machine that loses
+    its log, and last a site: a rack, the controllers, or the logs of several machines.
+    """
+    logs = sum(EVENTS[failure].loses_log for failure in failures)
+    of_site = logs > 1 or any(EVENTS[failure].of_site for failure in failures)
+    return (2 if of_site else logs, len(failures))
 
 
 @cache

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from ackproof.audit.answer import Answer, Audit, Effect, Group, Risk, Verdict, Ways
 from ackproof.audit.assumption import Versions
-from ackproof.audit.failure import Failures, milder
+from ackproof.audit.failure import Failures, how_rare, milder
 from ackproof.audit.identity import identity
 from ackproof.audit.losses import traced
 from ackproof_model.kafka_settings import ACKS, REPLICATION_FACTOR
@@ -47,7 +47,8 @@ def finished(audit: Audit) -> Audit:
 def _losses(risks: Iterable[Risk]) -> list[Risk]:
     """Return the losses that nobody accepted, the worst first.
 
-    Among those that hold under assumptions, the newest version and acks=all come first.
+    Losses after the most ordinary and the fewest failures come first. Among those that hold under
+    assumptions, the newest version and acks=all come first.
     """
     lost = (risk for risk in risks if risk.effect is Effect.LOST and not risk.accepted)
     return sorted(lost, key=_severity)
@@ -61,9 +62,9 @@ def _severity(risk: Risk) -> tuple[int, ...]:
         isinstance(version, Versions) and not version.newest,
         risk.when.get(ACKS, "all") != "all",
         risk.when.get(REPLICATION_FACTOR) == "1",
+        *how_rare(risk.failures),
         risk.likelihood != "certain",
         len(risk.when),
-        len(risk.failures),
     )
 
 
@@ -92,15 +93,15 @@ def _verdict(answer: Answer, ways: Ways, lost: Sequence[Risk]) -> Verdict:
 
 
 def _worst_first(groups: Iterable[Group]) -> list[Group]:
-    ordered = sorted(groups, key=lambda group: _weight(group.answer), reverse=True)
-    return sorted(ordered, key=lambda group: list(Verdict).index(group.answer.verdict))
+    return sorted(groups, key=lambda group: _weakness(group.answer))
 
 
-def _weight(answer: Answer) -> tuple[int, ...]:
+def _weakness(answer: Answer) -> tuple[int, ...]:
+    """Return what orders answers: the verdict, and after how ordinary failures records are lost."""
     lost = _losses(answer.risks)
-    certain = sum(risk.likelihood == "certain" for risk in lost)
-    unconditional = sum(not risk.when for risk in lost)
-    return (certain, unconditional, len(lost), len(answer.undecided), len(answer.risks))
+    undecided = sorted(map(how_rare, answer.undecided))
+    weakest = _severity(lost[0]) if lost else undecided[0] if undecided else ()
+    return (list(Verdict).index(answer.verdict), *weakest)
 
 
 def _alike(answers: Iterable[Answer]) -> list[list[Answer]]:

@@ -9,7 +9,7 @@ from functools import cached_property
 from ackproof.audit import merging
 from ackproof.audit.answer import Answer, Cell, Column, Effect, Row, Table, Word
 from ackproof.audit.assumption import Versions
-from ackproof.audit.failure import Failure, Failures, covers, kinds, milder
+from ackproof.audit.failure import Failure, Failures, covers, how_rare, kinds, milder
 from ackproof.audit.identity import losses_after
 from ackproof.audit.merging import Assumed
 from ackproof_model.kafka_settings import ACKS, REPLICATION_FACTOR
@@ -184,7 +184,7 @@ def _losses(answer: Answer, parts: Sequence[_Part]) -> _Cells:
         alike.setdefault(tuple(sorted(failures)), failures)
     return {
         failures: tuple(part.lost(failures) for part in parts)
-        for failures in sorted(alike.values(), key=len)
+        for failures in sorted(alike.values(), key=how_rare)
     }
 
 

@@ -22,6 +22,7 @@ from ackproof_model.kafka_settings import (
     ENABLE_IDEMPOTENCE,
     ISOLATION_LEVEL,
     MAX_IN_FLIGHT_REQUESTS_PER_CONNECTION,
+    REPLICATION_FACTOR,
     TRANSACTIONAL_ID,
 )
 
@@ -130,9 +131,13 @@ def _question(topics: Sequence[str], cluster: str) -> str:
 def _verdict_text(answer: Answer) -> str:
     ways, keys = answer.ways, ", ".join(answer.ways.unstated)
     if answer.verdict is Verdict.YES and ways.always:
-        text = f"in {spelled(ways.always)} way{'s' if ways.always > 1 else ''}"
-        more = f", and in {ways.sometimes} more that depend on {keys}"
-        return f"{text}{more if ways.sometimes else ''}"
+        others = ways.always - 1
+        parts = [_first_way(answer)]
+        if others:
+            parts.append(f"in {spelled(others)} more way{'s' if others > 1 else ''}")
+        if ways.sometimes:
+            parts.append(f"in {ways.sometimes} more that depend on {keys}")
+        return ", and ".join(parts)
     if answer.verdict is Verdict.YES:
         return f"in ways that depend on {keys}"
     if answer.verdict is Verdict.DEPENDS:
@@ -142,6 +147,16 @@ def _verdict_text(answer: Answer) -> str:
     if _refused(answer):
         return "nothing is acknowledged, because the configuration is refused"
     return "not by any failures that were looked at"
+
+
+def _first_way(answer: Answer) -> str:
+    """Return the failures of the worst loss, the fewest and most ordinary ones."""
+    if answer.worst is None:
+        return "in one way"
+    given = answer.settings.get(REPLICATION_FACTOR)
+    replicas = int(given.value) if given and given.value.isdecimal() else None
+    after = phrase(answer.worst.failures, replicas)
+    return f"after {after}" if answer.worst.failures else after
 
 
 def _origin(source: Origin) -> str:

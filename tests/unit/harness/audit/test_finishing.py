@@ -9,6 +9,8 @@ import pytest
 
 from ackproof.audit.answer import Answer, Verdict
 from ackproof.audit.detail import Detail
+from ackproof.audit.failure import Failure, Failures
+from ackproof.audit.outputs.summary import summaries
 from ackproof.audit.request import Request
 from ackproof.audit.request import audit as audit_of
 from support.audits import CRASH, LAG, POWER, audit, orders, risk
@@ -73,3 +75,37 @@ def test_a_topic_that_fails_is_not_folded_into_those_that_do_not() -> None:
     whole = audit(*known, added)
     assert whole.fails
     assert [len(group.topics) for group in whole.groups] == [30, 1]
+
+
+@pytest.mark.parametrize(
+    ("ordinary", "rare"),
+    [
+        ((CRASH,), (LAG, CRASH)),
+        ((LAG, CRASH), (POWER,)),
+        ((CRASH, CRASH), (POWER,)),
+        ((POWER,), (Failure.RACK,)),
+        ((LAG, POWER), (POWER, POWER)),
+    ],
+)
+def test_ordinary_failures_come_first_however_many_sets_lose(
+    ordinary: Failures, rare: Failures
+) -> None:
+    many = tuple(risk(failures=(*rare, *[CRASH] * number)) for number in range(3))
+    one = orders(topic="one", risks=(risk(failures=ordinary),))
+    whole = audit(orders(topic="many", risks=many), one)
+    assert [group.topics for group in whole.groups] == [("one",), ("many",)]
+    both = audit(orders(risks=(*many, risk(failures=ordinary)))).answers[0]
+    assert both.worst is not None
+    assert both.worst.failures == ordinary
+
+
+def test_the_weakest_of_two_producers_has_the_headline() -> None:
+    files = ("min-producer", "min-producer-acks-1", "min-kraft-three")
+    folder = Path(__file__).parents[3] / "data" / "cases"
+    paths = tuple(folder / f"{name}.properties" for name in files)
+    first, second = summaries(audit_of(Request(files=paths, kafka="3.9.1")))
+    assert first.answer.settings["acks"].value == "1"
+    assert first.answer.worst is not None
+    assert first.answer.worst.failures == (Failure.CLEAN_RESTART,)
+    assert first.verdict_text.startswith("after a clean restart, ")
+    assert second.answer.settings["acks"].value == "all"
