@@ -22,6 +22,8 @@ from ackproof_model.kafka_settings import (
 
 #: The name under which a change states another Kafka version.
 KAFKA = "kafka.version"
+#: The name under which a change states another number of brokers.
+BROKERS = "brokers"
 _USUAL_REPLICAS = 3
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
@@ -53,7 +55,7 @@ class Protection:
 
     unclean: a replica outside the ISR may be elected. elr: eligible leader replicas are on. racks:
     the number of racks over which replicas are spread, 0 without racks. flushes_every_record: a log
-    is flushed before the ack.
+    is flushed before the ack. brokers: their number, None if it is not known.
     """
 
     kafka: str
@@ -65,6 +67,7 @@ class Protection:
     elr: bool
     racks: int = 0
     flushes_every_record: bool = False
+    brokers: int | None = None
 
 
 def candidates(now: Protection) -> Iterator[Change]:
@@ -83,7 +86,9 @@ def candidates(now: Protection) -> Iterator[Change]:
         )
     if minimum < replicas - 1:
         yield _minimum(replicas, replicas - 1)
-    if replicas < _USUAL_REPLICAS:
+    if replicas < _USUAL_REPLICAS and now.brokers is not None and now.brokers < _USUAL_REPLICAS:
+        yield more_brokers()
+    elif replicas < _USUAL_REPLICAS:
         yield Change(
             setting=REPLICATION_FACTOR,
             value=str(_USUAL_REPLICAS),
@@ -104,6 +109,16 @@ def candidates(now: Protection) -> Iterator[Change]:
         )
     if replicas > 1 and minimum < replicas:
         yield _minimum(replicas, replicas)
+
+
+def more_brokers() -> Change:
+    """Return the change of a cluster that is too small for the usual number of replicas."""
+    return Change(
+        setting=BROKERS,
+        value=str(_USUAL_REPLICAS),
+        cost=f"more machines; then {REPLICATION_FACTOR}={_USUAL_REPLICAS} for each topic, also for "
+        "__consumer_offsets",
+    )
 
 
 def _minimum(replicas: int, minimum: int) -> Change:

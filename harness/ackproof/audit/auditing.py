@@ -317,11 +317,14 @@ def _losses(setup: Setup) -> Lost:
 
 
 def loses_more(after: Setup, before: Setup) -> bool:
-    """Whether some failures lose, or are undecided, after a change and did not before it."""
+    """Whether some failures lose after a change and did not before it.
+
+    Failures that are undecided afterwards count if they are at most two.
+    """
     now, then = _losing(after), _losing(before)
     doubtful = [*then, *_undecided(before)]
     return any(not _covered(one, then) for one in now) or any(
-        not _covered(one, doubtful) for one in _undecided(after)
+        len(one) < 3 and not _covered(one, doubtful) for one in _undecided(after)
     )
 
 

@@ -13,9 +13,14 @@ from ackproof.audit.failure import Failures
 from ackproof.audit.losses import exposed, found_sets, question_of
 from ackproof.audit.risk import decision
 from ackproof.audit.setups import ELR, KAFKA, MINIMUM, MODE, REPLICAS, UNCLEAN, Setup, eras_of
-from ackproof.own_config.configuration import Given, NoFile, kafka_default
-from ackproof.safer_settings import Change, Protection, knows_elr, spelled
-from ackproof_model.kafka_settings import ACKS, BROKER_RACK, LOG_FLUSH_INTERVAL_MESSAGES
+from ackproof.own_config.configuration import Count, Given, NoFile, kafka_default
+from ackproof.safer_settings import BROKERS, Change, Protection, knows_elr, spelled
+from ackproof_model.kafka_settings import (
+    ACKS,
+    BROKER_RACK,
+    LOG_FLUSH_INTERVAL_MESSAGES,
+    OFFSETS_TOPIC_REPLICATION_FACTOR,
+)
 from ackproof_model.worst_case.answer import never_acked
 from ackproof_model.worst_case.failure_sets import Exposed, failure_sets
 
@@ -37,6 +42,7 @@ def candidates(setup: Setup) -> Iterator[Change]:
             elr=partition.profile.elr,
             racks=setup.racks,
             flushes_every_record=setup.flushes_every_record,
+            brokers=partition.brokers,
         )
     )
 
@@ -47,7 +53,20 @@ def applied(setup: Setup, change: Change) -> Setup:
     if setting == KAFKA:
         values = {KAFKA: value, MODE: "kraft"}
         upgraded = _with(setup, values=values, kafka_version=_NEWEST, elr=None)
-        return replace(upgraded, zookeeper=False)
+        own = replace(setup.own, mode=Given("kraft", NoFile.CHANGED))
+        return replace(upgraded, own=own, zookeeper=False)
+    if setting == BROKERS:
+        more = _with(
+            setup, values={REPLICAS: value}, replication_factor=int(value), brokers=int(value)
+        )
+        offsets = {OFFSETS_TOPIC_REPLICATION_FACTOR: Given(value, NoFile.CHANGED)}
+        own = replace(
+            setup.own,
+            brokers=Count(int(value), NoFile.CHANGED),
+            broker={**setup.own.broker, **offsets},
+            combined=None,
+        )
+        return replace(more, own=own, combined=False)
     if setting == BROKER_RACK:
         return replace(setup, racks=setup.partition.replication_factor)
     if setting == MINIMUM and setup.partition.replication_factor < int(value):
@@ -70,7 +89,12 @@ def _with(setup: Setup, *, values: dict[str, str], **fields: object) -> Setup:
     partition = setup.partition
     brokers = partition.brokers
     replicas = fields.get("replication_factor", partition.replication_factor)
-    if brokers is not None and isinstance(replicas, int) and brokers < replicas:
+    if (
+        "brokers" not in fields
+        and brokers is not None
+        and isinstance(replicas, int)
+        and brokers < replicas
+    ):
         fields["brokers"] = None
     given = {key: Given(value, NoFile.CHANGED) for key, value in values.items()}
     return replace(
@@ -130,6 +154,8 @@ def _present(setup: Setup, setting: str) -> Given:
     version = setup.own.kafka
     if setting == KAFKA:
         return version or Given(str(setup.when.get(KAFKA, "")), NoFile.ASSUMED)
+    if setting == BROKERS and setup.own.brokers:
+        return Given(str(setup.own.brokers.value), setup.own.brokers.source)
     if setting == BROKER_RACK:
         sources = sorted((given.source for given in setup.own.racks.values()), key=str)
         return Given(f"{spelled(setup.racks)} racks", sources[0] if sources else NoFile.ASSUMED)

@@ -12,6 +12,7 @@ from ackproof.audit.risk import Kind, Subject, Text
 from ackproof.audit.setups import Setup
 from ackproof.audit.words import phrase
 from ackproof.kafka_versions import LAST_WITH_ZOOKEEPER
+from ackproof.safer_settings import BROKERS
 from ackproof_model.configuration import Acks, Configuration, Profile, Truncation
 from ackproof_model.kafka_settings import (
     ACKS,
@@ -51,6 +52,7 @@ KIND = Kind(
         UNCLEAN_LEADER_ELECTION_ENABLE: "false",
         MIN_INSYNC_REPLICAS: "one less than the replicas, or as many",
         REPLICATION_FACTOR: "3",
+        BROKERS: "3, if there are fewer",
         ELIGIBLE_LEADER_REPLICAS_VERSION: "1",
         "kafka.version": "4.1 or later",
         BROKER_RACK: "a rack for each replica",
@@ -116,7 +118,8 @@ def question_of(setup: Setup, partition: Configuration | None = None) -> Questio
         partition.kafka_version,
         elr=partition.elr,
         zookeeper=setup.zookeeper,
-        acks="all" if partition.acks == "all" else "1",
+        # A sole replica acks alone in any case.
+        acks="all" if partition.acks == "all" or partition.replication_factor == 1 else "1",
         replicas=partition.replication_factor,
         minimum=min(partition.min_insync_replicas, partition.replication_factor),
         unclean=partition.unclean_leader_election,

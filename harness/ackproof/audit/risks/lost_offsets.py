@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from ackproof.audit.answer import Decision, Effect, Risk
 from ackproof.audit.assumption import When
+from ackproof.audit.changes import decided_by
 from ackproof.audit.consumers import without_offset
 from ackproof.audit.effective import (
     OFFSETS,
@@ -15,16 +16,25 @@ from ackproof.audit.effective import (
     of_internal,
     offsets_replicas,
 )
-from ackproof.audit.failure import Failure, covers
+from ackproof.audit.failure import Failure, Failures, covers
+from ackproof.audit.losses import KIND as LOSSES
 from ackproof.audit.losses import losing
-from ackproof.audit.risk import Kind, Subject, Text, decision
-from ackproof.audit.setups import MINIMUM, UNCLEAN, Setup
+from ackproof.audit.risk import Kind, Subject, Text
+from ackproof.audit.setups import MINIMUM, REPLICAS, UNCLEAN, Setup
 from ackproof.audit.words import phrase
 from ackproof.own_config.configuration import Given
 from ackproof_model.configuration import Configuration
-from ackproof_model.kafka_settings import AUTO_OFFSET_RESET
+from ackproof_model.kafka_settings import ACKS, AUTO_OFFSET_RESET
 
-_USUAL_REPLICAS = 3
+#: Changes that protect every topic of the brokers.
+_OF_LOSSES = {
+    key: value for key, value in LOSSES.removed_by.items() if key not in (ACKS, REPLICAS, MINIMUM)
+}
+#: Costs of settings that are those of the offsets topic.
+_COSTS = {
+    REPLICAS: "needs three brokers; counts only before the first group commits",
+    MINIMUM: "of __consumer_offsets: groups cannot commit while fewer replicas are in sync",
+}
 _TEXT = Text(
     case="B27",
     text="the offsets topic loses committed offsets, and groups {then}",
@@ -50,7 +60,7 @@ KIND = Kind(
         Failure.LOST_SESSION,
         Failure.RACK,
     ),
-    removed_by={OFFSETS: str(_USUAL_REPLICAS), MINIMUM: "2, of __consumer_offsets"},
+    removed_by={OFFSETS: "3", MINIMUM: "2, of __consumer_offsets", **_OF_LOSSES},
 )
 
 
@@ -86,6 +96,7 @@ def _of_partition(
             )
         )
     ]
+    remedies = {failures: _remedies(setup, offsets, replicas, failures) for failures in sets}
     resets: dict[tuple[Effect, str], dict[str, str]] = {
         without_offset(of_consumer(setup, one, AUTO_OFFSET_RESET).value): {}
         for one in setup.consumers
@@ -102,16 +113,28 @@ def _of_partition(
                 after=phrase(failures).capitalize(),
                 then=then,
                 when={**when, **assumed},
-                decided_by=[_remedy(setup, replicas)],
+                decided_by=remedies[failures],
             )
 
 
-def _remedy(setup: Setup, replicas: Given) -> Decision:
-    if int(replicas.value) < _USUAL_REPLICAS:
-        cost = "needs three brokers; counts only before the first group commits"
-        return decision(OFFSETS, replicas, _USUAL_REPLICAS, cost)
-    cost = "of __consumer_offsets: groups cannot commit while only one replica is in sync"
-    return decision(MINIMUM, _of_offsets_topic(setup, MINIMUM), 2, cost)
+def _remedies(
+    setup: Setup, offsets: Configuration, replicas: Given, failures: Failures
+) -> list[Decision]:
+    """Return the changes of the offsets topic or of the brokers after which it loses nothing."""
+    settings = {key: _of_offsets_topic(setup, key) for key in (MINIMUM, UNCLEAN)}
+    of_offsets = replace(
+        setup,
+        partition=replace(offsets, brokers=setup.partition.brokers),
+        settings={**settings, REPLICAS: replicas},
+    )
+    return [
+        replace(
+            one,
+            setting=OFFSETS if one.setting == REPLICAS else one.setting,
+            cost=_COSTS.get(one.setting, one.cost),
+        )
+        for one in decided_by(of_offsets, failures)
+    ]
 
 
 def _of_offsets_topic(setup: Setup, key: str) -> Given:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ackproof.audit.answer import Effect, Risk
+from ackproof.audit.answer import Decision, Effect, Risk
 from ackproof.audit.availability import NOTHING_AT_RISK, fewer_brokers, with_rules_in_force
 from ackproof.audit.effective import OFFSETS, offsets_replicas
 from ackproof.audit.failure import Failure
 from ackproof.audit.risk import Kind, Subject, Text, decision
 from ackproof.audit.setups import Setup
+from ackproof.own_config.configuration import Given
+from ackproof.safer_settings import BROKERS, more_brokers
 
 KIND = Kind(
     title="consumer groups have no coordinator",
@@ -26,8 +28,16 @@ KIND = Kind(
         )
     },
     failures=(Failure.CRASH,),
-    removed_by={OFFSETS: "3, or the number of brokers"},
+    removed_by={OFFSETS: "3, or the number of brokers", BROKERS: "3, if there are fewer"},
 )
+
+
+def _more_replicas(setup: Setup, replicas: Given) -> Decision:
+    change = more_brokers()
+    brokers = setup.own.brokers
+    if brokers is not None and brokers.value < int(change.value):
+        return decision(change.setting, brokers, change.value, change.cost)
+    return decision(OFFSETS, replicas, change.value, "needs three brokers")
 
 
 def risks(setup: Setup) -> Iterator[Risk]:
@@ -45,5 +55,5 @@ def risks(setup: Setup) -> Iterator[Risk]:
                 setup,
                 KIND.failures,
                 when=when,
-                decided_by=[decision(OFFSETS, replicas, 3, "needs three brokers")],
+                decided_by=[_more_replicas(setup, replicas)],
             )

@@ -110,12 +110,13 @@ def test_a_proposed_change_lets_no_further_failures_lose(kafka: str) -> None:
     """Clean elections alone would: so they come after eligible leader replicas."""
     before = setup(kafka, "kraft", replicas=2, minimum=2, unclean=True)
     steps = [*best([before], loses_more=loses_more)]
-    assert [change.setting for change, _ in steps] == [
+    assert [change.setting for change, _ in steps][:2] == [
         "kafka.version" if kafka == "3.9.0" else "eligible.leader.replicas.version",
         "unclean.leader.election.enable",
     ]
     for _, [after] in steps:
-        assert not lost_without(before, after)
+        more = lost_without(before, after)
+        assert not more
         before = after
 
 
