@@ -154,10 +154,14 @@ def setups(own: OwnConfig, *, topic: str = "") -> Iterator[tuple[Setup, ...]]:
 def writers(own: OwnConfig, topic: Topic) -> Sequence[Client | None]:
     """Return the producers of a topic, None if no file has one.
 
-    A producer that is limited to one topic writes only this topic.
+    A producer that is limited to one topic writes only this topic. The producers of a framework
+    alone write the topics that it creates.
     """
     only = [one for one in own.producers if one.writes and one.writes == topic.name]
-    return only or [one for one in own.producers if not one.writes] or [None]
+    others = [
+        one for one in own.producers if not one.writes and topic.framework in ("", one.framework)
+    ]
+    return only or others or [None]
 
 
 def hidden(topic: Topic) -> bool:

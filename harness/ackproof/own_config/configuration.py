@@ -13,7 +13,7 @@ from ackproof.kafka_versions import complete
 
 #: Whose defaults these are, in `Default.of`.
 KAFKA, JAVA_CLIENT, LIBRDKAFKA = "Kafka", "the Java client", "librdkafka"
-KAFKA_CONNECT = "Kafka Connect"
+KAFKA_CONNECT, KAFKA_STREAMS = "Kafka Connect", "Kafka Streams"
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +125,9 @@ class FileRefused:
 class Topic:
     """A topic as far as files describe it. settings: its own, without those of brokers.
 
-    internal: whether Kafka Connect or MirrorMaker 2 uses it internally. in_force: whether a cluster
-    printed its settings; then omitted ones have Kafka's defaults.
+    internal: whether Kafka Connect, Kafka Streams or MirrorMaker 2 uses it internally. framework:
+    whose producers alone write it; '' if any producer may. in_force: whether a cluster printed its
+    settings; then omitted ones have Kafka's defaults.
     """
 
     name: str
@@ -134,6 +135,7 @@ class Topic:
     replication_factor: Given | None = None
     settings: Settings = field(default_factory=dict)
     internal: bool = False
+    framework: str = ""
     in_force: bool = False
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ackproof.audit.answer import Effect, Risk
-from ackproof.audit.effective import of_producer
 from ackproof.audit.failure import Failure
 from ackproof.audit.risk import Kind, Subject, Text, decision
 from ackproof.audit.setups import Setup
 from ackproof.kafka_versions import FEATURES_SINCE, numbers
+from ackproof.own_config.configuration import Client, Given, NoFile, Origin
 from ackproof_model.kafka_settings import TRANSACTION_VERSION, TRANSACTIONAL_ID
 
 KIND = Kind(
@@ -48,11 +48,23 @@ def risks(setup: Setup) -> Iterator[Risk]:
                 return
         else:
             when = {"producer.version": "before 4.0"}
-    client = of_producer(setup, TRANSACTIONAL_ID, "")
+    protocol = Given("1", _origin(setup, producer))
     [(setting, change)] = KIND.removed_by.items()
     yield KIND.risk(
         setup,
         KIND.failures,
         when=when,
-        decided_by=[decision(setting, client, change, "an upgrade; librdkafka has no protocol 2")],
+        decided_by=[
+            decision(setting, protocol, change, "an upgrade; librdkafka has no protocol 2")
+        ],
     )
+
+
+def _origin(setup: Setup, producer: Client) -> Origin:
+    """Return what makes the protocol 1: the brokers' version, the library, or its version."""
+    own = setup.own
+    if numbers(setup.partition.kafka_version) < FEATURES_SINCE[TRANSACTION_VERSION]:
+        return own.kafka.source if own.kafka else NoFile.UNSTATED
+    if producer.library != "java":
+        return producer.default
+    return producer.version.source if producer.version else NoFile.UNSTATED

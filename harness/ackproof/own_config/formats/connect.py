@@ -48,7 +48,7 @@ def settings(source: Source, pairs: Mapping[str, Text]) -> Part | None:
         source,
         {("producer", ""): produced, **({("consumer", ""): consumed} if consumed else {})},
         shape="Connect worker" if worker else "settings of clients by prefix",
-        framework="Kafka Connect" if worker else "",
+        framework=KAFKA_CONNECT if worker else "",
         defaults=(CONNECT | TRANSACTIONAL if exactly_once else CONNECT) if worker else {},
         origin=ORIGIN,
         prefixes=PREFIXES,
@@ -96,12 +96,15 @@ def internal_topics(source: Source, pairs: Mapping[str, Text], of: str) -> dict[
     return topics
 
 
-#: What Connect sets for the producers of its own topics, whatever a file says
-#: (`KafkaConfigBackingStore`, `KafkaOffsetBackingStore`, `KafkaStatusBackingStore`).
+#: What Connect sets for the producers of its own topics, whatever a file says, in all versions
+#: (`KafkaBasedLog.createProducer`).
+_DURABLE = {"acks": "all", "max.in.flight.requests.per.connection": "1"}
+#: Likewise, for each topic (`KafkaConfigBackingStore`, `KafkaOffsetBackingStore`,
+#: `KafkaStatusBackingStore`).
 _STORES = {
-    "config": {"enable.idempotence": "false", "delivery.timeout.ms": "2147483647"},
-    "offset": {"enable.idempotence": "false", "delivery.timeout.ms": "2147483647"},
-    "status": {"enable.idempotence": "false", "retries": "0"},
+    "config": {"enable.idempotence": "false", "delivery.timeout.ms": "2147483647", **_DURABLE},
+    "offset": {"enable.idempotence": "false", "delivery.timeout.ms": "2147483647", **_DURABLE},
+    "status": {"enable.idempotence": "false", "retries": "0", **_DURABLE},
 }
 
 
@@ -128,7 +131,7 @@ def internal_writers(
                 **source.settings({key: one for key, one in pairs.items() if is_producers(key)}),
                 **{key: Given(one, ORIGIN) for key, one in fixed.items()},
             },
-            framework="Kafka Connect",
+            framework=KAFKA_CONNECT,
             writes=topics[kind].name,
         )
         for kind, fixed in _STORES.items()
@@ -154,7 +157,7 @@ def _connector(source: Source, pairs: Mapping[str, Text]) -> Part:
         source,
         channels,
         shape="connector",
-        framework="Kafka Connect",
+        framework=KAFKA_CONNECT,
         prefixes=prefixes,
         topics=topics,
     )
@@ -189,6 +192,7 @@ def _created_topics(source: Source, pairs: Mapping[str, Text]) -> list[Topic]:
                     partitions=partitions,
                     replication_factor=replicas,
                     settings=settings,
+                    framework=KAFKA_CONNECT,
                 )
             )
     return topics

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ackproof.own_config.clients import PREFIXES, REPLICAS, clients, count, under
-from ackproof.own_config.configuration import Default, Given, Topic
+from ackproof.own_config.configuration import KAFKA_STREAMS, Default, Given, Topic
 from ackproof.own_config.parts import Format, Part, Source
 from ackproof.own_config.properties import read_as
 from ackproof.own_config.tree import Text
@@ -33,7 +33,7 @@ def streams(source: Source, pairs: Mapping[str, Text], shape: str = "Kafka Strea
         "auto.offset.reset": Text.at("earliest", guarantee.line),
         **({"isolation.level": Text.at("read_committed", guarantee.line)} if exactly_once else {}),
     }
-    origin = source.where(guarantee) if exactly_once else Default("Kafka Streams")
+    origin = source.where(guarantee) if exactly_once else Default(KAFKA_STREAMS)
     added = {"acks": "all", "enable.idempotence": "true"} if exactly_once else {}
     if exactly_once:
         added["transactional.id"] = str(pairs.get("application.id") or "of the application")
@@ -41,6 +41,7 @@ def streams(source: Source, pairs: Mapping[str, Text], shape: str = "Kafka Strea
         name="the internal topics of Kafka Streams",
         replication_factor=count(source, pairs, REPLICAS),
         internal=True,
+        framework=KAFKA_STREAMS,
     )
     part = clients(
         source,
@@ -49,7 +50,7 @@ def streams(source: Source, pairs: Mapping[str, Text], shape: str = "Kafka Strea
             ("consumer", ""): {**under(pairs, "consumer."), **under(pairs, "main.consumer.")},
         },
         shape=shape,
-        framework="Kafka Streams",
+        framework=KAFKA_STREAMS,
         defaults=added,
         origin=origin,
         prefixes=PREFIXES,

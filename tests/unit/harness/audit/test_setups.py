@@ -8,11 +8,13 @@ from itertools import product
 
 import pytest
 
+from ackproof.audit.answer import Effect
 from ackproof.audit.assumption import Versions
 from ackproof.audit.auditing import answered, audit_clusters
 from ackproof.audit.effective import of_producer
+from ackproof.audit.failure import Failure
 from ackproof.audit.losses import found_sets
-from ackproof.audit.setups import Setup, eras_of, setups, unread
+from ackproof.audit.setups import Setup, eras_of, setups, unread, writers
 from ackproof.errors import ScenarioError
 from ackproof.kafka_versions import RELEASES
 from ackproof.own_config.configuration import (
@@ -28,6 +30,7 @@ from ackproof.own_config.configuration import (
     Topic,
     kafka_default,
 )
+from ackproof.own_config.reading import read_texts
 from ackproof_model import configuration
 from ackproof_model.configuration import Profile
 from support.origins import at
@@ -334,11 +337,65 @@ def test_a_topic_with_a_producer_of_its_own_is_written_by_no_other() -> None:
     internal = Topic(name="connect-status", replication_factor=Given("3", at("c:1")), internal=True)
     orders = Topic(name="orders", replication_factor=Given("3", at("c:1")))
     config = own(topics=(internal, orders), producers=(producer({"acks": "1"}), of_status))
-    writers = {
+    written = {
         one.topic: (one.producer, one.settings["acks"].value)
         for one in audit_clusters([config]).answers
     }
-    assert writers == {"connect-status": ("status", "all"), "orders": ("app.yml", "1")}
+    assert written == {"connect-status": ("status", "all"), "orders": ("app.yml", "1")}
+
+
+@pytest.mark.parametrize(
+    ("framework", "written_by"),
+    [("Kafka Streams", ["streams"]), ("Kafka Connect", [None]), ("", ["app.yml", "streams"])],
+)
+def test_a_topic_of_a_framework_is_written_by_its_producers_alone(
+    framework: str, written_by: list[str | None]
+) -> None:
+    streams = replace(producer({"acks": "all"}), name="streams", framework="Kafka Streams")
+    changelog = Topic(name="changelog", framework=framework)
+    config = own(topics=(changelog,), producers=(producer({"acks": "1"}), streams))
+    assert [one and one.name for one in writers(config, changelog)] == written_by
+
+
+def test_connects_own_topics_do_not_depend_on_the_version_of_its_client() -> None:
+    [config] = read_texts(
+        {
+            "connect.properties": b"group.id=c\nconfig.storage.topic=configs\n"
+            b"config.storage.replication.factor=3\n"
+        }
+    )
+    [answer] = [one for one in audit_clusters([config]).answers if one.topic == "configs"]
+    assert answer.settings["acks"].value == "all"
+    assert not any("producer.version" in risk.when for risk in answer.risks)
+    lost = {risk.failures for risk in answer.risks if risk.effect is Effect.LOST}
+    assert lost
+    assert (Failure.CRASH,) not in lost
+
+
+@pytest.mark.parametrize(
+    ("kafka", "version", "source"),
+    [
+        ("3.9.1", "3.9.1", at("compose.yml:4")),
+        ("4.1.1", "3.9.1", at("app.yml:1")),
+        ("4.1.1", "", NoFile.UNSTATED),
+        ("4.1.1", "4.0.0", None),
+    ],
+)
+def test_the_protocol_of_transactions_has_the_source_that_decides_it(
+    kafka: str, version: str, source: object
+) -> None:
+    config = own(
+        kafka=Given(kafka, at("compose.yml:4")),
+        producers=(producer({"acks": "all", "transactional.id": "orders-1"}, version=version),),
+    )
+    [answer] = audit_clusters([config]).answers
+    decisions = {
+        (decision.value, decision.source)
+        for risk in answer.risks
+        for decision in risk.decided_by
+        if decision.setting == "transaction.version"
+    }
+    assert decisions == (set() if source is None else {("1", source)})
 
 
 @pytest.mark.parametrize("mode", ["kraft", "zookeeper"])

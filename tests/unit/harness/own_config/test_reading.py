@@ -624,15 +624,21 @@ def test_producers_of_connect_own_topics_do_not_have_its_prefixed_settings() -> 
         f"{kind}.storage.topic=c-{kind}\n{kind}.storage.replication.factor=3\n"
         for kind in ("config", "offset", "status")
     )
-    for support, *exact in (
-        ("disabled", "0", "0"),
-        ("preparing", "all", "0"),
-        ("enabled", "all", "all"),
-    ):
+    for support, exact in (("disabled", 0), ("preparing", 1), ("enabled", 2)):
         [own] = read_texts({"connect.properties": text.format(support).encode()})
-        acks = {one.writes: one.settings["acks"].value for one in own.producers}
-        of_configs, of_offsets = exact
-        assert acks == {"": "1", "c-config": of_configs, "c-offset": of_offsets, "c-status": "0"}
+        values = {
+            one.writes: tuple(
+                one.settings[key].value if key in one.settings else ""
+                for key in ("acks", "max.in.flight.requests.per.connection")
+            )
+            for one in own.producers
+        }
+        transactional = [one.writes for one in own.producers if "transactional.id" in one.settings]
+        names = ("c-config", "c-offset", "c-status")
+        assert values.pop("")[0] == "1"
+        assert {name: acks for name, (acks, _) in values.items()} == dict.fromkeys(names, "all")
+        assert [name for name in transactional if name] == [*names[:exact]]
+        assert {in_flight for _, in_flight in values.values()} <= {"1", ""}
         assert {one.exactly_once for one in own.producers} == {
             Given(support, at("connect.properties:4"))
         }
