@@ -43,7 +43,8 @@ class Decision:
     """A change of one setting that removes a risk.
 
     source: where the present value comes from. change: the new value.
-    cost: the price of the change, in words; '' if it has none.
+    cost: the price of the change, in words; '' if it has none. together_with: a second change that
+    must be made, too, such as `acks=all`; '' if this one suffices.
     """
 
     setting: str
@@ -51,6 +52,7 @@ class Decision:
     source: Origin
     change: str
     cost: str = ""
+    together_with: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

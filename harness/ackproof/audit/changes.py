@@ -9,8 +9,8 @@ from functools import cache
 
 from ackproof import safer_settings
 from ackproof.audit.answer import Decision
-from ackproof.audit.failure import Failures
-from ackproof.audit.losses import exposed, found_sets, question_of
+from ackproof.audit.failure import Failures, covers
+from ackproof.audit.losses import exposed, failures_of, found_sets, question_of
 from ackproof.audit.risk import decision
 from ackproof.audit.setups import ELR, KAFKA, MINIMUM, MODE, REPLICAS, UNCLEAN, Setup, eras_of
 from ackproof.own_config.configuration import Count, Given, NoFile, kafka_default
@@ -22,7 +22,7 @@ from ackproof_model.kafka_settings import (
     OFFSETS_TOPIC_REPLICATION_FACTOR,
 )
 from ackproof_model.worst_case.answer import never_acked
-from ackproof_model.worst_case.failure_sets import Exposed, failure_sets
+from ackproof_model.worst_case.failure_sets import Exposed, FailureSets, failure_sets
 
 #: The version that stands for those with eligible leader replicas by default.
 _NEWEST = eras_of("")[-1].release
@@ -111,42 +111,63 @@ def decided_by(setup: Setup, failures: Failures) -> tuple[Decision, ...]:
     Each change removes the loss alone. If no affordable change does, pairs of changes are tried;
     the cost of each then names the other.
     """
-    changes = [(one, applied(setup, one)) for one in candidates(setup)]
-    alone = [one for one, after in changes if found_sets(after).keeps(failures)]
-    decisions = [_decision(setup, one) for one in alone if not one.costly]
-    if not decisions:
-        for one, two, _ in _pairs(setup, lambda after: found_sets(after).keeps(failures)):
-            decisions += [_decision(setup, one, two), _decision(setup, two, one)]
-    decisions += [_decision(setup, one) for one in alone if one.costly]
-    return tuple(dict.fromkeys(decisions))
+    return decided_by_each(setup, [failures])[failures]
 
 
-def _pairs(
-    setup: Setup, suffices: Callable[[Setup], bool]
-) -> Iterator[tuple[Change, Change, Setup]]:
-    """Yield pairs of changes that can be afforded, with the setup after both."""
+def decided_by_each(setup: Setup, sets: Iterable[Failures]) -> dict[Failures, tuple[Decision, ...]]:
+    """Return `decided_by` of several sets of failures; each change is tried once."""
+    changes = [
+        (one, after)
+        for one in candidates(setup)
+        if not _adds_losses(after := found_sets(applied(setup, one)), found_sets(setup))
+    ]
+    pairs: list[tuple[Change, Change, FailureSets]] | None = None
+    decisions: dict[Failures, tuple[Decision, ...]] = {}
+    for failures in sets:
+        alone = [one for one, after in changes if after.keeps(failures)]
+        best_of = [_decision(setup, one) for one in alone if not one.costly]
+        if not best_of:
+            pairs = [*_pairs(setup)] if pairs is None else pairs
+            for one, two, after in pairs:
+                if after.keeps(failures):
+                    best_of += [_decision(setup, one, two), _decision(setup, two, one)]
+        best_of += [_decision(setup, one) for one in alone if one.costly]
+        decisions[failures] = tuple(dict.fromkeys(best_of))
+    return decisions
+
+
+def _adds_losses(after: FailureSets, before: FailureSets) -> bool:
+    """Whether some failures lose that did not lose before."""
+    known = [failures_of(one.failures) for one in before.losing]
+    return not all(
+        any(covers(one, failures_of(loss.failures)) for one in known) for loss in after.losing
+    )
+
+
+def _pairs(setup: Setup) -> Iterator[tuple[Change, Change, FailureSets]]:
+    """Yield pairs of changes that can be afforded, with the answer after both."""
     first = [one for one in candidates(setup) if not one.costly]
     for at, one in enumerate(first):
         tried = {other.setting for other in first[: at + 1]}
         changed = applied(setup, one)
         for two in candidates(changed):
             if two.setting not in tried and not two.costly:
-                after = applied(changed, two)
-                if suffices(after):
-                    yield one, two, after
+                yield one, two, found_sets(applied(changed, two))
 
 
 def _decision(setup: Setup, change: Change, other: Change | None = None) -> Decision:
     """Return the decision for a change; its cost names the other change if it needs one."""
     given = setup.settings.get(change.setting) or _present(setup, change.setting)
-    together = f"only together with {other.setting}={other.value}" if other else ""
-    return decision(
+    second = f"{other.setting}={other.value}" if other else ""
+    together = f"only together with {second}" if other else ""
+    proposed = decision(
         change.setting,
         replace(given, source=NoFile.UNSTATED) if given.source is NoFile.ASSUMED else given,
         change.value,
         "; ".join(filter(None, (change.cost, together))),
         of=setup.producer if change.setting == ACKS else None,
     )
+    return replace(proposed, together_with=second)
 
 
 def _present(setup: Setup, setting: str) -> Given:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from ackproof.audit.answer import Decision, Effect, Risk
 from ackproof.audit.assumption import When
-from ackproof.audit.changes import decided_by
+from ackproof.audit.changes import decided_by_each
 from ackproof.audit.consumers import without_offset
 from ackproof.audit.effective import (
     OFFSETS,
@@ -96,7 +96,9 @@ def _of_partition(
             )
         )
     ]
-    remedies = {failures: _remedies(setup, offsets, replicas, failures) for failures in sets}
+    if not sets:
+        return
+    remedies = _remedies(setup, offsets, replicas, sets)
     resets: dict[tuple[Effect, str], dict[str, str]] = {
         without_offset(of_consumer(setup, one, AUTO_OFFSET_RESET).value): {}
         for one in setup.consumers
@@ -118,23 +120,26 @@ def _of_partition(
 
 
 def _remedies(
-    setup: Setup, offsets: Configuration, replicas: Given, failures: Failures
-) -> list[Decision]:
-    """Return the changes of the offsets topic or of the brokers after which it loses nothing."""
+    setup: Setup, offsets: Configuration, replicas: Given, sets: Sequence[Failures]
+) -> dict[Failures, list[Decision]]:
+    """Return the changes after which the offsets topic loses nothing by each set of failures."""
     settings = {key: _of_offsets_topic(setup, key) for key in (MINIMUM, UNCLEAN)}
+    brokers = setup.partition.brokers
+    enough = brokers is not None and brokers >= offsets.replication_factor
     of_offsets = replace(
         setup,
-        partition=replace(offsets, brokers=setup.partition.brokers),
+        partition=replace(offsets, brokers=brokers if enough else None),
         settings={**settings, REPLICAS: replicas},
     )
-    return [
-        replace(
-            one,
-            setting=OFFSETS if one.setting == REPLICAS else one.setting,
-            cost=_COSTS.get(one.setting, one.cost),
-        )
-        for one in decided_by(of_offsets, failures)
-    ]
+    return {
+        failures: [*map(_of_offsets, decisions)]
+        for failures, decisions in decided_by_each(of_offsets, sets).items()
+    }
+
+
+def _of_offsets(one: Decision) -> Decision:
+    setting = OFFSETS if one.setting == REPLICAS else one.setting
+    return replace(one, setting=setting, cost=_COSTS.get(one.setting, one.cost))
 
 
 def _of_offsets_topic(setup: Setup, key: str) -> Given:

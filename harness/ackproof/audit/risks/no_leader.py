@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ackproof.audit.answer import Decision, Effect, Risk
 from ackproof.audit.availability import (
@@ -16,9 +17,9 @@ from ackproof.audit.availability import (
 )
 from ackproof.audit.effective import replication_factor
 from ackproof.audit.failure import Failure, Failures, covers
-from ackproof.audit.remedies import lower_minimum
+from ackproof.audit.losses import losing
 from ackproof.audit.risk import Kind, Subject, Text, antichain, decision
-from ackproof.audit.setups import MINIMUM, REPLICAS, Setup
+from ackproof.audit.setups import REPLICAS, Setup
 from ackproof.safer_settings import spelled
 from ackproof_model.configuration import Configuration
 from ackproof_model.kafka_settings import PROCESS_ROLES
@@ -33,7 +34,6 @@ KIND = Kind(
     failures=(_CRASH, _LAG, Failure.CONTROLLERS),
     removed_by={
         REPLICAS: "one more",
-        MINIMUM: "one less",
         PROCESS_ROLES: "broker, and controllers on nodes of their own",
         "controller.quorum.voters": "3",
     },
@@ -79,20 +79,24 @@ def _min_decides(partition: Configuration, failures: Failures) -> bool:
 
 
 def _remedies(setup: Setup, effect: Effect, failures: Failures) -> Iterator[Decision]:
-    """Yield the changes of one setting after which the failures stop nothing."""
+    """Return one more replica, if these failures then stop nothing and no more is lost.
+
+    A lower min.insync.replicas is never proposed: writes would go on, and more records be at risk.
+    """
     partition, brokers = setup.partition, setup.partition.brokers
     crashes, lag = failures.count(_CRASH), _LAG in failures
-
-    def helps(**changes: int) -> bool:
-        asked = question(partition, effect, **changes)
-        return asked.replicas <= MOST_REPLICAS and (stopped_by(asked, crashes, lag=lag) is None)
-
-    replicas, fewer = partition.replication_factor + 1, partition.min_insync_replicas - 1
-    if (brokers is None or replicas <= brokers) and helps(replicas=replicas):
+    replicas = partition.replication_factor + 1
+    asked = question(partition, effect, replicas=replicas)
+    if (brokers is not None and replicas > brokers) or asked.replicas > MOST_REPLICAS:
+        return
+    by_controllers = any(covers(one.failures, failures) for one in _by_controllers(setup))
+    if by_controllers or stopped_by(asked, crashes, lag=lag) is not None:
+        return
+    known = losing(setup, partition)
+    after = losing(setup, replace(partition, replication_factor=replicas))
+    if all(any(covers(one, failures) for one in known) for failures in after):
         given = replication_factor(setup)
         yield decision(REPLICAS, given, replicas, "one more copy of each record")
-    if fewer and helps(minimum=fewer):
-        yield lower_minimum(setup, fewer)
 
 
 def _by_controllers(setup: Setup) -> Iterator[Stop]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ackproof.audit.answer import Decision, Effect, Risk
 from ackproof.audit.effective import of_producer
@@ -92,9 +93,10 @@ def _remedies(setup: Setup, effect: Effect) -> Iterator[Decision]:
         yield from exactly_once(producer)
     elif partition.profile.transactions:
         given = of_producer(setup, ENABLE_IDEMPOTENCE, "false")
-        cost = "needs acks=all: a send waits for the in-sync replicas"
-        cost = "" if partition.acks == "all" else cost
-        yield decision(ENABLE_IDEMPOTENCE, given, "true", cost, of=producer)
+        waits = partition.acks == "all"
+        cost = "" if waits else "needs acks=all: a send waits for the in-sync replicas"
+        proposed = decision(ENABLE_IDEMPOTENCE, given, "true", cost, of=producer)
+        yield proposed if waits else replace(proposed, together_with="acks=all")
     if effect is Effect.REORDERED:
         yield one_in_flight(setup)
     else:

@@ -62,3 +62,28 @@ def test_the_value_that_is_there_is_not_proposed() -> None:
     assert not [change for change in changes if change.change == change.value]
     [rack] = [risk for risk in one.risks if risk.case == "B27" and len(risk.failures) == 1]
     assert rack.decided_by[0].setting == "broker.rack"
+
+
+def test_offsets_on_more_replicas_than_brokers_have_an_answer(tmp_path: Path) -> None:
+    compose = (CASES / "min-07-one-broker.yml").read_text()
+    two = compose.replace("REPLICATION_FACTOR: 1", "REPLICATION_FACTOR: 3")
+    file = tmp_path / "docker-compose.yml"
+    file.write_text(two)
+    [one] = audit(Request(files=(file, CASES / "min-consumer-latest.properties"))).answers
+    assert one.risks
+
+
+def test_idempotence_is_proposed_together_with_the_acks_that_it_needs() -> None:
+    files = ("min-kraft-three.properties", "min-producer-acks-1.properties")
+    one = answer(*files, kafka="3.9.1")
+    changes = [change for risk in one.risks for change in risk.decided_by]
+    idempotent = [change for change in changes if change.setting == "enable.idempotence"]
+    assert {change.together_with for change in idempotent} == {"acks=all"}
+
+
+def test_writes_that_stop_lead_to_no_advice_by_which_more_is_lost() -> None:
+    for name in ("min-kraft-three.properties", "min-25-two-of-two-unclean.properties"):
+        one = answer(name, "min-producer.properties", kafka="3.9.1")
+        stops = [risk for risk in one.risks if risk.effect is Effect.WRITES_STOP]
+        assert stops
+        assert not [change for risk in stops for change in risk.decided_by]

@@ -360,10 +360,7 @@ def test_writes_that_stop_name_a_change_that_the_model_finds_sufficient(snapshot
         for one in risks(replicas=2)
         if one.effect is Effect.WRITES_STOP and one.failures == ("crash",)
     ]
-    assert [(one.setting, one.change) for one in risk.decided_by] == [
-        ("replication.factor", "3"),
-        ("min.insync.replicas", "1"),
-    ]
+    assert [(one.setting, one.change) for one in risk.decided_by] == [("replication.factor", "3")]
     assert "\n".join(risk.trace) == snapshot
 
 
