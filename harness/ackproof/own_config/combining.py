@@ -9,6 +9,7 @@ from itertools import chain
 from pathlib import PurePath
 
 from ackproof.own_config.configuration import (
+    Client,
     Count,
     Default,
     FileRead,
@@ -19,8 +20,9 @@ from ackproof.own_config.configuration import (
     Topic,
     kafka_default,
 )
-from ackproof.own_config.names import misspelt
+from ackproof.own_config.names import misspelt, misspelt_of_client
 from ackproof.own_config.parts import Node, Part, Rank
+from ackproof.scenario.kafka_keys import Scope
 from ackproof_model.kafka_settings import (
     BROKER_DEFAULTS,
     BROKER_RACK,
@@ -453,9 +455,17 @@ def _problem(key: str, value: str) -> str:
 def _misspelt(own: OwnConfig) -> list[str]:
     """Return a warning for each name that is almost the name of a setting."""
     scopes = [(own.broker, "broker"), *((topic.settings, "topic") for topic in own.topics)]
-    return [
+    warnings = [
         f"{given.source}: {key}: Kafka has no {scope} setting of this name; did you mean {near!r}?"
         for settings, scope in scopes
         for key, given in settings.items()
         if (near := misspelt(key, (scope,)))
+    ]
+    clients: list[tuple[Client, Scope]] = [(client, "producer") for client in own.producers]
+    clients += [(client, "consumer") for client in own.consumers]
+    return warnings + [
+        f"{given.source}: {key}: no {scope} has a setting of this name; did you mean {near!r}?"
+        for client, scope in clients
+        for key, given in client.settings.items()
+        if (near := misspelt_of_client(key, scope))
     ]

@@ -76,6 +76,17 @@ def misspelt(key: str, scopes: tuple[str, ...]) -> str:
     return next(iter(get_close_matches(key, names, n=1, cutoff=0.85)), "")
 
 
+def misspelt_of_client(key: str, scope: Scope) -> str:
+    """Return the setting of a client that a name probably means; '' if the name is known.
+
+    Some tools write `_` in place of a dot.
+    """
+    if is_known(key) or is_known(key.replace("_", ".")):
+        return ""
+    names = [*known(scope), *KNOWN]
+    return next(iter(get_close_matches(key, names, n=1, cutoff=0.85)), "")
+
+
 def dotted(key: str) -> str:
     """Return Kafka's name of `enableIdempotence`, or of .NET's `EnableIdempotence`."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", ".", key).lower()

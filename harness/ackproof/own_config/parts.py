@@ -37,7 +37,10 @@ _COUNT = re.compile(r"acks|.*(replicas|factor|isr|enable|idempotence|commit|retr
 _UNFILLED = re.compile(r"<[\w .-]+>|[A-Z][A-Z0-9]*(_[A-Z0-9]+)+|@[\w.]+@|__\w+__|%\w+%|\$\w+")
 #: Settings that are open, with an empty value, if something fills them in: no default counts.
 _OPEN = ("min.insync.replicas", "unclean.leader.election.enable", "acks", "request.required.acks")
-_TEMPLATE = re.compile(r"\{\{|\{%|<%=")
+#: Values that Docker Swarm's engine fills in for each task (`docker service create`).
+_OF_ENGINE = re.compile(r"\{\{\s*\.((?:Service|Node|Task)\.[\w.]+)\s*\}\}")
+_OTHER_MARK = r"\{\{(?!\s*\.(?:Service|Node|Task)\.[\w.]+\s*\}\})|\{%|<%="
+_TEMPLATE = re.compile(_OTHER_MARK)
 #: Settings that may decide about a record: a report names those that a file leaves open.
 _DECIDES = re.compile(
     r"acks|.*(insync|unclean|idempotence|replica|retention|cleanup|flush|transaction"
@@ -63,10 +66,14 @@ class RefusalError(Exception):
 
 
 class UnrecognisedError(RefusalError):
-    """A file has no settings of Kafka, like many files of a folder."""
+    """A file has no settings of Kafka, like many files of a folder.
 
-    def __init__(self, reason: str) -> None:
+    cause: the reason if the file is of a known kind; '' if the file only looks like no format.
+    """
+
+    def __init__(self, reason: str, *, known: bool = True) -> None:
         super().__init__(f"{UNRECOGNISED}: {reason}")
+        self.cause = reason if known else ""
 
 
 class Rank(IntEnum):
@@ -235,6 +242,9 @@ class Source:
         if _COUNT.fullmatch(key) and _UNFILLED.fullmatch(value):
             self._note(f"{where}: {key}: not stated: {value} fills it in", key)
             return open_value
+        if match := _OF_ENGINE.search(value):
+            self._note(f"{where}: {key}: not stated: the engine fills in {match[1]}", key)
+            return open_value
         if match := _PLACEHOLDER.search(value):
             if match[2] is None:
                 self._note(f"{where}: {key}: not stated: {match[1]} fills it in", key)
@@ -305,7 +315,7 @@ class Format:
 
 
 _OF_KAFKA = re.compile(r"kafka|insync|broker|zookeeper|replication", re.IGNORECASE)
-_MARK = re.compile(r"""(?:^|[:=,\[(\s-])\s*(\{\{|\{%|<%=)""")
+_MARK = re.compile(rf"""(?:^|[:=,\[(\s-])\s*({_OTHER_MARK})""")
 _BLOCK_BEGINS = re.compile(r"( *)(?:- +)*[^#]*?[:-] +[|>][+-]?\d?[+-]?\s*(#.*)?")
 _SETTING = re.compile(r"\s*(acks|[a-z]+(\.[a-z]+)+)\s*=")
 

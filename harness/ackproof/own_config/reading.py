@@ -29,7 +29,7 @@ from ackproof.own_config.parts import (
     refuse_unrendered,
 )
 from ackproof.own_config.properties import parse
-from ackproof.own_config.tree import NotYamlError
+from ackproof.own_config.tree import NotYamlError, without_comments
 
 #: More than any configuration has.
 MOST_BYTES = 4_000_000
@@ -102,23 +102,29 @@ def read_texts(texts: Mapping[str, bytes], *, kafka: str = "") -> tuple[OwnConfi
 
 def _combined(paths: Sequence[tuple[Path, Hint]], kafka: str = "") -> tuple[OwnConfig, ...]:
     outcomes: list[_Outcome] = []
-    passed_over: list[str] = []
+    passed_over: list[_Outcome] = []
     for path, hint in paths:
         if path.is_dir():
             found = [_read(one, hint) for one in _walk(path)]
             understood = [outcome for outcome in found if not _irrelevant(outcome)]
             if understood:
-                passed_over += [name for name, _ in filter(_irrelevant, found)]
+                passed_over += [outcome for outcome in found if _irrelevant(outcome)]
+            of_known_kinds = [outcome for outcome in found if _cause(outcome)][:_MOST_CAUSES]
             nothing = "a folder without a file in which a setting of Kafka is recognised"
-            outcomes += understood or [(str(path), RefusalError(nothing))]
+            empty: list[_Outcome] = [(str(path), RefusalError(nothing)), *of_known_kinds]
+            outcomes += understood or empty
         else:
             outcomes.append(_read(path, hint))
     first, *others = _together(outcomes, kafka)
     if not passed_over:
         return (first, *others)
-    more = f" and {len(passed_over) - 5} more" if len(passed_over) > 5 else ""
-    note = f"{UNRECOGNISED} in {', '.join(passed_over[:5])}{more}"
-    return replace(first, warnings=(*first.warnings, note)), *others
+    notes = [f"{name}: {cause}" for name, one in passed_over if (cause := _cause((name, one)))]
+    notes = notes[:_MOST_CAUSES]
+    plain = [name for name, one in passed_over if not _cause((name, one))]
+    if plain:
+        more = f" and {len(plain) - 5} more" if len(plain) > 5 else ""
+        notes.append(f"{UNRECOGNISED} in {', '.join(plain[:5])}{more}")
+    return replace(first, warnings=(*first.warnings, *notes)), *others
 
 
 def _together(outcomes: Sequence[_Outcome], kafka: str) -> tuple[OwnConfig, ...]:
@@ -132,6 +138,15 @@ def _together(outcomes: Sequence[_Outcome], kafka: str) -> tuple[OwnConfig, ...]
         replace(combine(parts, refused, kafka=kafka), cluster=name if len(found) > 1 else "")
         for name, parts in found
     )
+
+
+#: The most files of a folder that are reported with the reason for which they are passed over.
+_MOST_CAUSES = 10
+
+
+def _cause(outcome: _Outcome) -> str:
+    """Return why a file that mentions Kafka is not read; '' if only its form is unknown."""
+    return outcome[1].cause if isinstance(outcome[1], UnrecognisedError) else ""
 
 
 def _irrelevant(outcome: _Outcome) -> bool:
@@ -215,7 +230,7 @@ def _decoded(data: bytes) -> str:
 
 
 def _outcome(name: str, data: bytes, hint: Hint, beside: Callable[[str], str | None]) -> _Outcome:
-    source = Source(name=name, text=_decoded(data), hint=hint, beside=beside)
+    source = Source(name=name, text=without_comments(_decoded(data)), hint=hint, beside=beside)
     try:
         part = _understood(source)
     except RefusalError as refusal:
@@ -236,7 +251,7 @@ def _understood(source: Source) -> Part:
         refuse_unrendered(source)
         if found := recognised(source):
             return _made_by(*found)
-    raise UnrecognisedError(_looks(source))
+    raise _unrecognised(source)
 
 
 def _made_by(read_by: Format, part: Part) -> Part:
@@ -298,6 +313,7 @@ _SOURCES = (
 )
 
 
+_CLOUDFORMATION = r"""(?m)^\s*["']?Type["']?\s*:\s*["']?AWS::\w+::"""
 _PROGRAMS = (
     (r"(?m)^\[\[(outputs|inputs)\.kafka", "Telegraf"),
     (r"(?m)^\s*@type kafka", "fluentd"),
@@ -315,8 +331,20 @@ def _language(source: Source) -> str:
     return next((name for shows, name in _SOURCES if re.search(shows, code, re.MULTILINE)), "")
 
 
-def _looks(source: Source) -> str:
+def _unrecognised(source: Source) -> UnrecognisedError:
     """Return why a file is refused: what it looks like, and what can be read."""
+    if cause := _of_known_kind(source):
+        return UnrecognisedError(cause, known=bool(re.search("kafka", source.text, re.IGNORECASE)))
+    kinds = re.findall(r"(?m)^kind:\s*(\w+)", source.text)
+    keys = re.findall(r"""(?m)^\s*["']?([A-Za-z][\w.-]*)["']?\s*[:=]""", source.text)
+    some = ", ".join(dict.fromkeys(kinds or keys[:3]))
+    looks = "Kubernetes resources" if kinds else "settings" if keys else "text"
+    listed = f" ({some})" if some else ""
+    return UnrecognisedError(f"it looks like {looks}{listed}. {_read_formats()}", known=False)
+
+
+def _of_known_kind(source: Source) -> str:
+    """Return what a file is and why it is not read; '' if it is of no known kind."""
     language = _language(source)
     if language == "Shell":
         return (
@@ -328,13 +356,14 @@ def _looks(source: Source) -> str:
             f"{language} source; programs are not read. Name the settings in a "
             "properties file, or the block `ProducerConfig values:` of the program's log"
         )
+    if re.search(_CLOUDFORMATION, source.text):
+        return (
+            "a template of CloudFormation, which is not read. Name the text of its "
+            "ServerProperties in a properties file, and its KafkaVersion with --kafka"
+        )
     if other := next((name for shows, name in _PROGRAMS if re.search(shows, source.text)), ""):
         return (
             f"a configuration of {other}, which is not read. Name acks and the like in "
             "a properties file"
         )
-    kinds = re.findall(r"(?m)^kind:\s*(\w+)", source.text)
-    keys = re.findall(r"""(?m)^\s*["']?([A-Za-z][\w.-]*)["']?\s*[:=]""", source.text)
-    some = ", ".join(dict.fromkeys(kinds or keys[:3]))
-    looks = "Kubernetes resources" if kinds else "settings" if keys else "text"
-    return f"it looks like {looks}{f' ({some})' if some else ''}. {_read_formats()}"
+    return ""

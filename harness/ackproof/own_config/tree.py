@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 from warnings import catch_warnings
@@ -53,6 +54,23 @@ class Block(dict[str, Any]):
         super().__init__()
         self.line = line
         self.lines: dict[str, int] = {}
+
+
+_COMMENT = re.compile(r"""("(?:[^"\\\n]|\\.)*")|//[^\n]*|/\*.*?\*/""", re.DOTALL)
+_JSON = re.compile(r"\s*(?:(?://[^\n]*|/\*.*?\*/)\s*)*(?:\{|\[\s*(?:[\[{\"]|//|/\*))", re.DOTALL)
+
+
+def without_comments(text: str) -> str:
+    """Return JSON with spaces in place of comments, which .NET and editors accept.
+
+    Other texts are returned as they are. The lines keep their numbers.
+    """
+    if not _JSON.match(text):
+        return text
+    return _COMMENT.sub(
+        lambda found: found[1] or re.sub(r"[^\n]", " ", found[0]),
+        text,
+    )
 
 
 def documents(text: str, name: str, warnings: list[str]) -> list[Any]:

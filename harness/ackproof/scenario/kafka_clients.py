@@ -306,9 +306,14 @@ class JavaProducer:
 
 
 def out_of_range(settings: Mapping[str, str]) -> str:
-    """Return which number both clients refuse; '' if they refuse none."""
+    """Return which number both clients refuse; '' if they refuse none.
+
+    Something fills in a value that is empty or a placeholder.
+    """
     for key in (RETRIES, MAX_IN_FLIGHT_REQUESTS_PER_CONNECTION):
         least, text = _LEAST.get(key, 0), settings.get(key, "").strip()
+        if text and not (_WHOLE.fullmatch(text) or text.startswith("${")):
+            return f"{key}: {text!r} is not a whole number"
         if _WHOLE.fullmatch(text) and not least <= int(text) <= MOST:
             return f"{key}={text} is not from {least} to {MOST}"
     return ""

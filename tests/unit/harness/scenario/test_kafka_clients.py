@@ -103,6 +103,7 @@ def test_idempotence_excludes_what_kafka_excludes(values, problem):
 def test_numbers_have_limits():
     assert not out_of_range({"retries": "0", IN_FLIGHT: "1"})
     assert out_of_range({"retries": "-1"}) == "retries=-1 is not from 0 to 2147483647"
+    assert out_of_range({IN_FLIGHT: "abc"}) == f"{IN_FLIGHT}: 'abc' is not a whole number"
     assert out_of_range({IN_FLIGHT: "0"}).endswith("is not from 1 to 2147483647")
     assert not out_of_range({IN_FLIGHT: "${IN_FLIGHT}"})
 
