@@ -36,6 +36,9 @@ class Scope:
         self._roots = roots
         self._unknown = unknown
         self._beside = beside
+        #: What each path refers to, so that a local with many references is resolved once; None
+        #: also while it is being resolved, for a local that refers to itself.
+        self._known: dict[str, Any] = {}
 
     def with_each(self, key: Text, value: object) -> Scope:
         each = Block(key.line)
@@ -81,6 +84,12 @@ class Scope:
 
     def _found(self, path: str, depth: int) -> Any:
         """Return what a path refers to, resolved; None if it is not known."""
+        if path not in self._known:
+            self._known[path] = None
+            self._known[path] = self._followed(path, depth)
+        return self._known[path]
+
+    def _followed(self, path: str, depth: int) -> Any:
         first, *steps = _steps(path)
         node: Any = self._roots.get(first)
         for step in steps:

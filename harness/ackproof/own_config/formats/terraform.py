@@ -9,7 +9,7 @@ from pathlib import PurePath
 
 from ackproof.own_config.configuration import Default, Given, Topic
 from ackproof.own_config.hcl import Reader
-from ackproof.own_config.parts import Format, Node, Part, Source, UnrecognisedError
+from ackproof.own_config.parts import Format, Node, Part, RefusalError, Source, UnrecognisedError
 from ackproof.own_config.properties import parse
 from ackproof.own_config.terraform_values import Scope, name_file, unresolved
 from ackproof.own_config.tree import Block, Text, block, flat, items, text
@@ -24,8 +24,11 @@ def read(source: Source) -> Part | None:
     """Read the resources of Kafka in a file of Terraform."""
     if not _RESOURCE.search(source.text) or re.search(r"(?m)^package \w+$", source.text):
         return None
-    root = Reader(source.text).body()
-    scope = _scope(source, root)
+    try:
+        root = Reader(source.text).body()
+        scope = _scope(source, root)
+    except RecursionError:
+        raise RefusalError("its blocks or calls are nested too deeply to be read") from None
     clusters: list[tuple[Block, Node | None, Given | None]] = []
     topics: list[Topic] = []
     kinds = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -105,6 +106,24 @@ def test_a_topic_without_settings_has_those_of_the_brokers() -> None:
     for config in ("null", "{}", "merge(null, {})"):
         own = read(main__tf=LOCALS + TOPIC.format(config=config), s__properties=BROKERS)
         assert own.topics[0].settings == {}
+
+
+def test_locals_that_refer_to_each_other_many_times_are_resolved_once() -> None:
+    """Without a memory of values, the time grows with 4 to the power of the number of locals."""
+    calls = "".join(f"  l{at} = merge({', '.join([f'local.l{at + 1}'] * 4)})\n" for at in range(12))
+    text = f"locals {{\n{calls}  l12 = local.critical\n}}\n" + LOCALS
+    started = time.monotonic()
+    own = read(main__tf=text + TOPIC.format(config="local.l0"))
+    assert own.topics[0].settings[MINIMUM].value == "2"
+    assert time.monotonic() - started < 5
+
+
+@pytest.mark.parametrize("opening", ["f(", "{ a = ", "["])
+def test_a_file_without_end_of_nesting_is_refused(opening: str) -> None:
+    text = LOCALS + TOPIC.format(config=opening * 6_000)
+    [own] = read_texts({"main.tf": text.encode()})
+    [refused] = own.refused
+    assert "nested too deeply" in refused.reason
 
 
 REPEATED = """\
