@@ -23,6 +23,8 @@ pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 #: One version on each side of every change of a rule.
 VERSIONS = ("3.9.2", "4.0.0", "4.1.2", "4.3.1")
+#: 4.0 has the classes of these subjects in other places, and the rules of its neighbours.
+NOT_OF_4_0 = ("replica", "truncation")
 CASES, SEED = 6000, 7
 
 #: Mutants that are no wrong rules: what they change makes no difference, or none to Kafka.
@@ -32,6 +34,7 @@ EQUIVALENT = {
     "complete_with_all=version < (4, 3), [version < (4, 3) -> version <= (4, 3)]",
     "directory_drops_elr=version < (4, 3), [version < (4, 3) -> version <= (4, 3)]",
     "unclean_shutdown=version >= (4,), [version >= (4,) -> version > (4,)]",
+    "unclean_by_setting=version >= (3, 9), [version >= (3, 9) -> version > (3, 9)]",
     # No size makes `least` a power of two, and no set is as large as the last capacity.
     "if size >= least and len(distinct) <= size * 0.75 [size >= least -> size > least]",
     "least = int(presized / 0.75) + 1 [1 -> 2]",
@@ -209,6 +212,7 @@ def test_every_wrong_rule_is_refuted(
         if module in subject.rules
         for cases in [subject.cases(CASES, SEED)]
         for version, oracle in oracles.items()
+        if version != "4.0.0" or subject.question not in NOT_OF_4_0
         for case, answer in zip(cases, subject.asked(oracle, cases), strict=True)
     ]
 
