@@ -33,6 +33,7 @@ _OF_LOSSES = {
 #: Costs of settings that are those of the offsets topic.
 _COSTS = {
     REPLICAS: "needs three brokers; counts only before the first group commits",
+    UNCLEAN: "of __consumer_offsets: groups cannot commit while no replica in sync is running",
     MINIMUM: "of __consumer_offsets: groups cannot commit while fewer replicas are in sync",
 }
 _TEXT = Text(
