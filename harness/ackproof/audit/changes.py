@@ -136,6 +136,7 @@ def decided_by_each(setup: Setup, sets: Iterable[Failures]) -> dict[Failures, tu
     return decisions
 
 
+@cache
 def _adds_losses(after: FailureSets, before: FailureSets) -> bool:
     """Whether some failures lose that did not lose before."""
     known = [failures_of(one.failures) for one in before.losing]

@@ -101,9 +101,12 @@ class Loss:
     at_risk: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FailureSets:
-    """The smallest losing sets, the largest safe ones, and the smallest undecided ones."""
+    """The smallest losing sets, the largest safe ones, and the smallest undecided ones.
+
+    `failure_sets` returns one object for one question, so that answers are stored by identity.
+    """
 
     losing: tuple[Loss, ...]
     survived: tuple[Failures, ...]
