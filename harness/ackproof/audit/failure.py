@@ -36,11 +36,12 @@ Failures = tuple[Failure, ...]
 class Event:
     """What a failure is.
 
-    once, several: the failure in a sentence; a number fills the braces. a_broker, brokers: what one
-    or several brokers do, in a sentence about similar failures; '' for other events. loses_log:
-    whether a log may lose records. of_site: whether several machines end at once. severity: of the
-    end of a broker, from 1 for the mildest; 0 for other events. perturbation: the model's
-    perturbation by which a schedule causes the failure; '' if no schedule can.
+    once, several: the failure as a clause, so that any set of failures can be joined in a sentence;
+    a number fills the braces. a_broker, brokers: what one or several brokers do, in a sentence
+    about similar failures; '' for other events. loses_log: whether a log may lose records. of_site:
+    whether several machines end at once. severity: of the end of a broker, from 1 for the mildest;
+    0 for other events. perturbation: the model's perturbation by which a schedule causes the
+    failure; '' if no schedule can.
     """
 
     meaning: str
@@ -72,8 +73,8 @@ EVENTS: Mapping[Failure, Event] = {
     ),
     Failure.CLEAN_RESTART: Event(
         meaning="a controlled shutdown and a start",
-        once="a clean restart",
-        several="{} clean restarts",
+        once="a broker restarts",
+        several="{} brokers restart",
         a_broker="restarts",
         brokers="restart",
         severity=1,
@@ -81,8 +82,8 @@ EVENTS: Mapping[Failure, Event] = {
     ),
     Failure.LEADER_MOVE: Event(
         meaning="a planned election of another member of the ISR",
-        once="a planned leader move",
-        several="{} planned leader moves",
+        once="the leader is moved",
+        several="the leader is moved {} times",
         a_broker="hands over its leaders",
         brokers="hand over their leaders",
     ),
@@ -141,7 +142,7 @@ EVENTS: Mapping[Failure, Event] = {
     Failure.REBALANCE: Event(
         meaning="partitions move to another member",
         once="the group rebalances",
-        several="{} rebalances",
+        several="the group rebalances {} times",
     ),
     Failure.PARTITIONS_ADDED: Event(
         meaning="the topic gets more partitions", once="partitions are added"

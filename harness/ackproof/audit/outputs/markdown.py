@@ -49,7 +49,7 @@ def _difference(difference: Difference) -> Iterator[str]:
 
 def _group(summary: Summary) -> Iterator[str]:
     sign = _SIGNS.get(summary.verdict, "⚠️")
-    yield f"### {sign} {summary.question} {summary.verdict}, {summary.verdict_text}"
+    yield f"### {sign} {summary.question} {summary.headline}"
     yield ""
     for fact in summary.facts:
         yield f"{_cell(fact)}  "

@@ -65,6 +65,12 @@ class Summary:
         return self.answer.verdict
 
     @property
+    def headline(self) -> str:
+        """The verdict in a clause."""
+        mark = {Verdict.YES: ",", Verdict.DEPENDS: ""}.get(self.verdict, ":")
+        return f"{self.verdict}{mark} {self.verdict_text}"
+
+    @property
     def how_head(self) -> str:
         """The head of the way to a loss, with its case and the values for which it holds."""
         about = ", ".join(filter(None, (self.how_case, self.how_when)))
@@ -143,7 +149,7 @@ def _verdict_text(answer: Answer) -> str:
     if answer.verdict is Verdict.DEPENDS:
         return f"on {keys}, which the files leave open"
     if answer.verdict is Verdict.NOT_DECIDED:
-        return f"the searches do not decide {phrase(answer.undecided[0])}"
+        return f"no search decides whether records are lost after {phrase(answer.undecided[0])}"
     if _refused(answer):
         return "nothing is acknowledged, because the configuration is refused"
     return "not by any failures that were looked at"

@@ -83,8 +83,7 @@ def _print_difference(console: Console, difference: Difference) -> None:
 def _print_summary(console: Console, audit: Audit, summary: Summary, files: list[str]) -> None:
     head = Text(f"{summary.question}  ", style="bold")
     head.append(summary.verdict, style=_TONES.get(summary.verdict, "bold yellow"))
-    comma = {Verdict.NO: ":", Verdict.YES: ","}.get(summary.verdict, "")
-    head.append(f"{comma} {summary.verdict_text}.")
+    head.append(f"{summary.headline.removeprefix(summary.verdict)}.")
     console.print(head, highlight=False)
     stated = summary.answer.version or audit.version
     version = f"Kafka {stated.value}" if stated else "Kafka, version not stated"

@@ -9,6 +9,7 @@ import pytest
 
 from ackproof.audit.failure import EVENTS, Failure
 from ackproof.audit.risks import kinds
+from ackproof.audit.words import phrase
 from ackproof_model.worst_case import failure_sets
 from ackproof_model.worst_case.failure_sets import Exposed, perturbations
 from ackproof_model.worst_case.minima import Question
@@ -22,6 +23,13 @@ PARTITION = Exposed(
         min_insync_replicas=2,
         unclean=False,
     )
+)
+
+
+#: The verbs of failures, of one and of two.
+VERBS = (
+    {"fall", "crashes", "restarts", "loses", "is", "are", "rebalances", "times"},
+    {"fall", "crash", "crashes", "restart", "lose", "is", "are", "rebalances", "time"},
 )
 
 
@@ -40,3 +48,10 @@ def test_schedules_and_the_search_count_a_failure_alike(name: str) -> None:
     counted = {key for key, number in asdict(perturbations(PARTITION, (name,))).items() if number}
     named = EVENTS[Failure(name)].perturbation
     assert counted == {named} or not named
+
+
+@pytest.mark.parametrize("failure", Failure)
+def test_any_failures_are_clauses_that_a_sentence_can_join(failure: Failure) -> None:
+    """`after a clean restart and a broker loses power` is no English."""
+    for number, verbs in enumerate(VERBS, 1):
+        assert verbs & set(phrase((failure,) * number).split())

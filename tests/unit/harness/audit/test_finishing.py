@@ -107,5 +107,5 @@ def test_the_weakest_of_two_producers_has_the_headline() -> None:
     assert first.answer.settings["acks"].value == "1"
     assert first.answer.worst is not None
     assert first.answer.worst.failures == (Failure.CLEAN_RESTART,)
-    assert first.verdict_text.startswith("after a clean restart, ")
+    assert first.verdict_text.startswith("after a broker restarts, ")
     assert second.answer.settings["acks"].value == "all"
