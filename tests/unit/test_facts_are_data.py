@@ -216,6 +216,7 @@ ALLOWED = {
     "ackproof/own_config/parts.py: stated.split(',')": _LIST,
     "ackproof/prediction/exact.py: fault.target.role == 'majority of controllers'": _WORD,
     "ackproof/report/ci.py: verdict.metrics.times == 'at most'": _WORD,
+    "ackproof/own_config/storage.py: stated.value.split(',')": "the folders of `log.dirs`",
     "ackproof/report/comparison.py: cell.configuration.split(', ')": "a name that a user may give",
     "ackproof/report/formatting.py: ',' in name": "a name that a user may give",
     "ackproof/report/recommendation.py: 'not modelled' not in "

@@ -21,7 +21,8 @@ from ackproof.own_config.configuration import (
     kafka_default,
 )
 from ackproof.own_config.names import misspelt, misspelt_of_client
-from ackproof.own_config.parts import Node, Part, Rank
+from ackproof.own_config.parts import Mounts, Node, Part, Rank
+from ackproof.own_config.storage import of_brokers
 from ackproof.scenario.kafka_keys import Scope
 from ackproof_model.kafka_settings import (
     BROKER_DEFAULTS,
@@ -91,6 +92,7 @@ def combine(
         controller=_of_controllers(nodes),
         dynamic=_dynamic(nodes),
         in_force=any(node.rank is Rank.IN_FORCE for node in brokers),
+        storage=of_brokers([(node.storage, node.settings) for node in brokers], settings, notes),
         unread=tuple(unread),
         defaults_hold=not unread and any(node.rank is Rank.STATIC for node in brokers),
         topics=_topics([topic for _, part in parts for topic in part.topics], notes),
@@ -367,15 +369,24 @@ def _nodes(parts: Sequence[tuple[str, Part]]) -> dict[str, list[Node]]:
         folder = str(PurePath(file).parent)
         known = found.get(folder, []) if part.shape == "compose" else []
         if "override" in PurePath(file).name and known:
-            changed = {node.name: node.settings for node in part.nodes}
+            changed = {node.name: node for node in part.nodes}
             found[folder] = [
-                replace(node, settings={**node.settings, **changed.pop(node.name, {})})
+                _overridden(node, changed.pop(node.name)) if node.name in changed else node
                 for node in known
-            ] + [node for node in part.nodes if node.name in changed]
+            ]
+            found[folder] += changed.values()
         else:
             place = folder if part.shape == "compose" and folder not in found else file
             found[place] = [*found.get(place, ()), *part.nodes]
     return found
+
+
+def _overridden(node: Node, by: Node) -> Node:
+    """Return a service with the settings and the mounts that another compose file adds."""
+    storage = node.storage
+    if isinstance(storage, Mounts) and isinstance(by.storage, Mounts):
+        storage = replace(storage, mounts=(*storage.mounts, *by.storage.mounts))
+    return replace(node, settings={**node.settings, **by.settings}, storage=storage)
 
 
 def _distinct(brokers: Sequence[Node]) -> Count | None:

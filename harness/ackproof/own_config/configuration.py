@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import Enum, StrEnum
 
 from ackproof.kafka_versions import complete
 
@@ -105,6 +105,35 @@ class Count:
 Settings = Mapping[str, Given]
 
 
+class Holder(StrEnum):
+    """What holds the logs of brokers, and so how long a log lives.
+
+    VOLUME: longer than a pod or a container. POD: as long as the pod, such as an emptyDir.
+    CONTAINER: as long as the container, such as its own layer.
+    """
+
+    VOLUME = "volume"
+    POD = "pod"
+    CONTAINER = "container"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Storage:
+    """What holds the logs of brokers. restart_keeps: whether a log outlives the broker's process.
+
+    Kubernetes restarts a process in a new container; compose restarts the container. setting,
+    value, source: what shows it. change: a value of this setting with which a volume holds the
+    logs.
+    """
+
+    holder: Holder
+    restart_keeps: bool = True
+    setting: str
+    value: str
+    source: FileLine
+    change: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileRead:
     """A file that was understood. shape: such as `compose`, `strimzi`, `server.properties`."""
@@ -186,8 +215,9 @@ class OwnConfig:
     settings of controllers, which decide leader elections and eligible leader replicas. dynamic:
     the settings that are dynamic for all nodes. in_force: whether running brokers reported the
     settings. defaults_hold: whether files describe the brokers, so that omitted settings have
-    Kafka's defaults. unread: files with brokers' settings that other files name and that were not
-    given. warnings: a sentence with file and line for each contradiction and each meaningless
+    Kafka's defaults. storage: what holds the brokers' logs, the shortest-lived if they differ; None
+    if no file shows it. unread: files with brokers' settings that other files name and that were
+    not given. warnings: a sentence with file and line for each contradiction and each meaningless
     setting.
     """
 
@@ -208,6 +238,7 @@ class OwnConfig:
     dynamic: Settings = field(default_factory=dict)
     in_force: bool = False
     defaults_hold: bool = True
+    storage: Storage | None = None
     unread: tuple[Given, ...] = ()
     topics: tuple[Topic, ...] = ()
     producers: tuple[Client, ...] = ()

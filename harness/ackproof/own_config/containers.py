@@ -12,7 +12,7 @@ from ackproof.own_config.configuration import Count, Given, Topic
 from ackproof.own_config.formats import spring
 from ackproof.own_config.formats.properties import classify
 from ackproof.own_config.names import is_known
-from ackproof.own_config.parts import Part, RefusalError, Source, together
+from ackproof.own_config.parts import Mounts, Part, RefusalError, Source, together
 from ackproof.own_config.properties import parse
 from ackproof.own_config.tree import Block, Text, items, text
 
@@ -39,6 +39,7 @@ class Containers:
         stated: Block,
         *,
         count: Count | None,
+        mounts: Mounts | None = None,
     ) -> None:
         """Add a container: a node, or an application with clients."""
         command = list(texts([stated.get(key) for key in ("command", "entrypoint", "args")]))
@@ -58,6 +59,8 @@ class Containers:
             files = _IMAGES_READ if settings else _CONFIG
             unread = named or _mounted(self.source, stated, files)
             self.unread += unread
+            if mounts and not unread:
+                mounts = replace(mounts, log_dirs=environment.log_dirs(str(image or "")))
             node = environment.node(
                 name,
                 settings,
@@ -67,6 +70,7 @@ class Containers:
                 of_image=environment.stock(str(image or ""), variables)
                 if not (unread or starts)
                 else None,
+                mounts=mounts,
             )
             self.parts.append(Part(shape="", nodes=(node,)))
         clients = application(variables, self.source, name)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from ackproof.own_config.configuration import Count, Default, Given, Settings
 from ackproof.own_config.names import misspelt
-from ackproof.own_config.parts import Node, Source, process_roles
+from ackproof.own_config.parts import Mounts, Node, Source, process_roles
 from ackproof.own_config.tree import Text
 from ackproof.scenario.kafka_keys import known
 from ackproof_model.kafka_settings import (
@@ -121,6 +121,7 @@ def node(
     image: str,
     count: Count | None,
     of_image: Settings | None = None,
+    mounts: Mounts | None = None,
 ) -> Node:
     """Return the node of a container. of_image: the settings of the image's own file."""
     given = {**(of_image or {}), **source.settings(settings)}
@@ -128,7 +129,23 @@ def node(
     default = re.fullmatch(r"(.*/)?(apache/kafka|confluent-local).*", image)
     if default and not {"process.roles", "zookeeper.connect"} & given.keys():
         roles = frozenset({"broker", "controller"})  # the image's own server.properties
-    return Node(name=name, count=count, roles=roles, settings=given)
+    return Node(name=name, count=count, roles=roles, settings=given, storage=mounts)
+
+
+#: Where brokers of an image have their logs if no setting names a folder: Confluent's `configure`,
+#: Bitnami's KAFKA_DATA_DIR, Kafka's own files, and `start-kafka.sh` of wurstmeister.
+_LOG_DIRS = (
+    (r"(.*/)?(cp-kafka|cp-server|cp-enterprise-kafka)", "/var/lib/kafka/data"),
+    (r"(.*/)?bitnami\w*/kafka", "/bitnami/kafka/data"),
+    (r"(.*/)?(apache/kafka(-native)?|confluent-local)", "/tmp/kraft-combined-logs"),  # noqa: S108
+    (r"(.*/)?wurstmeister/kafka", "/kafka"),
+)
+
+
+def log_dirs(image: str) -> tuple[str, ...]:
+    """Return the folders of the logs in an image without settings; empty if not known."""
+    name = re.sub(r"[:@][^/]*$", "", image)
+    return tuple(folder for pattern, folder in _LOG_DIRS if re.fullmatch(pattern, name))
 
 
 #: Kafka's `config/server.properties` and `config/kraft/server.properties`, for tests on one broker.

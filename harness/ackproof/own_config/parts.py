@@ -14,8 +14,10 @@ from ackproof.own_config.configuration import (
     Count,
     FileLine,
     Given,
+    Holder,
     Origin,
     Settings,
+    Storage,
     Topic,
 )
 from ackproof.own_config.tree import Block, NotYamlError, Text, documents
@@ -86,11 +88,42 @@ class Rank(IntEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Mount:
+    """A folder of a container, and what holds it; None if the file does not show it.
+
+    setting, value, source: the entry of the file.
+    """
+
+    path: str
+    holder: Holder | None
+    setting: str
+    value: str
+    source: FileLine
+    restart_keeps: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mounts:
+    """What a container mounts. log_dirs: those of its image; empty if they are not known.
+
+    setting: the key of the file that lists mounts. source: the container. restart_keeps: whether
+    its own layer outlives the broker's process.
+    """
+
+    mounts: tuple[Mount, ...]
+    log_dirs: tuple[str, ...] = ()
+    setting: str
+    source: FileLine
+    restart_keeps: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
     """Brokers or controllers with the same settings: a service, a pool, a file.
 
     name: distinguishes nodes of one file. count: how many there are; None if the file describes one
-    node and there may be more. roles: `broker`, `controller` or both.
+    node and there may be more. roles: `broker`, `controller` or both. storage: what holds its logs,
+    or what its container mounts; None if its file does not show it.
     """
 
     name: str
@@ -98,6 +131,7 @@ class Node:
     roles: frozenset[str] = frozenset({"broker"})
     settings: Settings = field(default_factory=dict)
     rank: Rank = Rank.STATIC
+    storage: Storage | Mounts | None = None
 
     @property
     def ids(self) -> list[Given]:

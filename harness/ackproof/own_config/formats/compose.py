@@ -9,10 +9,18 @@ from pathlib import PurePath
 
 from ackproof.own_config import environment
 from ackproof.own_config.commands import topics
-from ackproof.own_config.configuration import Count
+from ackproof.own_config.configuration import Count, Holder
 from ackproof.own_config.containers import Containers, env_files
-from ackproof.own_config.parts import Format, Part, RefusalError, Source, UnrecognisedError
-from ackproof.own_config.tree import Block, Text, block, text
+from ackproof.own_config.parts import (
+    Format,
+    Mount,
+    Mounts,
+    Part,
+    RefusalError,
+    Source,
+    UnrecognisedError,
+)
+from ackproof.own_config.tree import Block, Text, block, items, text
 
 
 def read(source: Source) -> Part | None:
@@ -43,6 +51,7 @@ def read(source: Source) -> Part | None:
             },
             service,
             count=_replicas(source, service, name),
+            mounts=_mounts(source, service, services.lines[name]),
         )
         found.topics(topics(source, service))
     part = found.part("compose")
@@ -134,6 +143,63 @@ def _interpolation(source: Source) -> Callable[..., str]:
         return _VARIABLE.sub(put, value) if "$" in value else value
 
     return fill
+
+
+#: Keys by which a service has mounts that its file does not list.
+_MOUNTS_ELSEWHERE = ("volumes_from", "extends")
+
+
+def _mounts(source: Source, service: Block, line: int) -> Mounts | None:
+    """Return what a service mounts; None if another file or service says it."""
+    if any(key in service for key in _MOUNTS_ELSEWHERE):
+        return None
+    entries = items(service, "volumes")
+    found = [_mount(source, entry) for entry in entries]
+    tmpfs = service.get("tmpfs")
+    found += [
+        _at(source, one.partition(":")[0], "tmpfs", one, keeps=False)
+        for one in (tmpfs if isinstance(tmpfs, list) else [tmpfs])
+        if isinstance(one, Text)
+    ]
+    if None in found:
+        return None
+    return Mounts(
+        mounts=tuple(filter(None, found)),
+        setting="volumes",
+        source=source.at(line),
+        restart_keeps=True,
+    )
+
+
+def _mount(source: Source, entry: object) -> Mount | None:
+    """Return a mount: `SOURCE:TARGET[:ro]`, `TARGET` alone (an anonymous volume), or a mapping."""
+    if isinstance(entry, Block):
+        target = text(entry, "target")
+        if target is None:
+            return None
+        if text(entry, "type") == "tmpfs":
+            return _at(source, target, "tmpfs", target, keeps=False)
+        return _at(source, target, "volumes", target, named=text(entry, "source") is not None)
+    if not isinstance(entry, Text):
+        return None
+    first, *others = _VARIABLE.sub("x", entry).split(":")
+    path = next((one for one in others if one.startswith("/")), "")
+    if not (path or first.startswith("/")):
+        return None
+    return _at(source, path or first, "volumes", entry, named=bool(path))
+
+
+def _at(
+    source: Source, path: str, setting: str, value: Text, *, named: bool = False, keeps: bool = True
+) -> Mount:
+    return Mount(
+        path=path,
+        holder=Holder.VOLUME if named else Holder.CONTAINER,
+        setting=setting,
+        value=str(value),
+        source=source.where(value),
+        restart_keeps=keeps,
+    )
 
 
 def _replicas(source: Source, service: Block, name: str) -> Count:

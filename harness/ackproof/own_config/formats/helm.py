@@ -7,10 +7,18 @@ from collections.abc import Iterator
 
 from ackproof.kafka_versions import complete, numbers
 from ackproof.own_config import environment
-from ackproof.own_config.configuration import Count, Given, Settings, Topic
+from ackproof.own_config.configuration import (
+    Count,
+    Given,
+    Holder,
+    Settings,
+    Storage,
+    Topic,
+)
 from ackproof.own_config.containers import embedded
 from ackproof.own_config.names import dotted, is_client
-from ackproof.own_config.parts import Format, Node, Part, Source
+from ackproof.own_config.parts import Format, Mount, Mounts, Node, Part, Source
+from ackproof.own_config.storage import log_dirs, of_container
 from ackproof.own_config.tree import Block, Text, block, items, mappings, text
 from ackproof.scenario.kafka_keys import known
 
@@ -49,18 +57,27 @@ def _chart(source: Source, chart: Block, root: Block) -> Part | None:
         count = text(pool, "replicaCount")
         if not pool or count == "0":
             continue
+        settings = {**common, **_overrides(source, pool)}
         roles = {"broker"} if text(pool, "controllerOnly") != "true" else set[str]()
         nodes.append(
             Node(
                 name=name,
                 count=_number(source, count),
                 roles=frozenset({name} | roles),
-                settings={**common, **_overrides(source, pool)},
+                settings=settings,
+                storage=_storage(source, pool, settings) or _storage(source, chart, settings),
             )
         )
     count = text(chart, "replicaCount") or text(chart, "brokers") or text(chart, "replicas")
     if not nodes and common:
-        nodes.append(Node(name="brokers", count=_number(source, count), settings=common))
+        nodes.append(
+            Node(
+                name="brokers",
+                count=_number(source, count),
+                settings=common,
+                storage=_storage(source, chart, common),
+            )
+        )
     topics = tuple(_topics(source, chart))
     image = _image(chart)
     if not topics and not any(node.settings for node in nodes) and not (image and nodes):
@@ -78,6 +95,49 @@ def _chart(source: Source, chart: Block, root: Block) -> Part | None:
         nodes=tuple(nodes),
         topics=topics,
     )
+
+
+#: Where Bitnami's chart, the only one with `logsDirs`, mounts a broker's claim.
+_CLAIMED = "/bitnami/kafka"
+
+
+def _storage(source: Source, values: Block, settings: Settings) -> Storage | None:
+    """Return what holds the logs, by `persistence`: without it charts mount an emptyDir."""
+    persistence = block(values, "persistence")
+    enabled, path = text(persistence, "enabled"), text(persistence, "mountPath")
+    folders = text(values, "logsDirs")
+    stated = source.given(folders) if folders else log_dirs(settings)
+    if enabled == "false":
+        return Storage(
+            holder=Holder.POD,
+            setting="persistence.enabled",
+            value="false",
+            source=source.where(enabled),
+            change="true",
+        )
+    if stated and (named := path or folders):
+        claim = Mount(
+            path=str(path or _CLAIMED),
+            holder=Holder.VOLUME,
+            setting="persistence.mountPath",
+            value=str(path or _CLAIMED),
+            source=source.where(named),
+        )
+        mounts = Mounts(
+            mounts=(claim,),
+            setting="persistence.mountPath",
+            source=claim.source,
+            restart_keeps=False,
+        )
+        return of_container(mounts, stated)
+    if enabled == "true":
+        return Storage(
+            holder=Holder.VOLUME,
+            setting="persistence.enabled",
+            value="true",
+            source=source.where(enabled),
+        )
+    return None
 
 
 def _version(source: Source, chart: Block) -> Given | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ackproof.own_config.configuration import Count, Given
+from ackproof.own_config.configuration import Count, Given, Holder, Storage
 from ackproof.own_config.operators import (
     cluster_name,
     name_of,
@@ -55,9 +55,32 @@ def _part(source: Source, resource: Block) -> Part:
                 roles=frozenset(map(str, items(broker, "brokerConfig", "processRoles")))
                 or frozenset({"broker"}),
                 settings=source.settings(cluster | _embedded(text(broker, "readOnlyConfig"))),
+                storage=_storage(source, spec, broker),
             )
             for broker in items(spec, "brokers")
         ),
+    )
+
+
+def _storage(source: Source, spec: Block, broker: Block) -> Storage | None:
+    """Return what holds a broker's logs: its `storageConfigs`, and those of its group."""
+    group = text(broker, "brokerConfigGroup") or ""
+    listed = [
+        *items(broker, "brokerConfig", "storageConfigs"),
+        *items(spec, "brokerConfigGroups", group, "storageConfigs"),
+    ]
+    empty = next((one for one in listed if "emptyDir" in block(one)), None)
+    entry = block(empty or next(iter(listed), None))
+    key = next((one for one in ("emptyDir", "pvcSpec") if one in entry), "")
+    if not key:
+        return None
+    ends = key == "emptyDir"
+    return Storage(
+        holder=Holder.POD if ends else Holder.VOLUME,
+        setting="storageConfigs",
+        value=key,
+        source=source.at(entry.lines[key]),
+        change="pvcSpec" if ends else "",
     )
 
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 from ackproof.own_config import environment
 from ackproof.own_config.commands import topics
-from ackproof.own_config.configuration import Count
+from ackproof.own_config.configuration import Count, Holder
 from ackproof.own_config.containers import Containers, containers, embedded, named_values
 from ackproof.own_config.formats import micronaut, quarkus, spring
-from ackproof.own_config.parts import Format, Part, RefusalError, Source
-from ackproof.own_config.tree import Block, NotYamlError, Text, block, items, text
+from ackproof.own_config.parts import Format, Mount, Mounts, Part, RefusalError, Source
+from ackproof.own_config.tree import Block, NotYamlError, Text, block, items, mappings, text
 
 _COUNTED = ("StatefulSet", "Deployment", "ReplicaSet", "StatefulSetSpec")
 
@@ -43,6 +43,7 @@ def _resource(found: Containers, resource: object) -> None:
         return
     replicas = text(resource, "spec", "replicas") if kind in _COUNTED else None
     name = str(text(resource, "metadata", "name") or found.source.name)
+    pods = {id(one): pod for pod in mappings(resource) for one in items(pod, "containers")}
     for container in containers(resource):
         variables = named_values(container)
         image = text(container, "image")
@@ -50,8 +51,47 @@ def _resource(found: Containers, resource: object) -> None:
             count = found.source.count(replicas, found.source.where(replicas)) if replicas else None
             if count is None and kind in _COUNTED:
                 count = Count(1, found.source.at(block(resource).line))
-            found.container(name, image, variables, container, count=count)
+            pod = pods.get(id(container))
+            mounts = _mounts(found.source, block(resource), pod, container) if pod else None
+            found.container(name, image, variables, container, count=count, mounts=mounts)
         found.topics(topics(found.source, container))
+
+
+#: Volumes of a pod that have files of a configuration, and those that end with the pod.
+_OF_FILES = frozenset({"configMap", "secret", "projected", "downwardAPI"})
+_OF_POD = ("emptyDir", "ephemeral")
+
+
+def _mounts(source: Source, resource: Block, pod: Block, container: Block) -> Mounts:
+    """Return what a container of a pod mounts."""
+    volumes = {text(one, "name"): block(one) for one in items(pod, "volumes")}
+    claims = {
+        text(one, "metadata", "name") for one in items(resource, "spec", "volumeClaimTemplates")
+    }
+    found = []
+    for entry in items(container, "volumeMounts"):
+        name, path = text(entry, "name"), text(entry, "mountPath")
+        volume = volumes.get(name, Block())
+        if name is None or path is None or _OF_FILES & volume.keys():
+            continue
+        ends = next((key for key in _OF_POD if key in volume), "")
+        line = volume.lines[ends] if ends else path.line
+        held = Holder.VOLUME if name in claims or len(volume) > 1 else None
+        found.append(
+            Mount(
+                path=str(path),
+                holder=Holder.POD if ends else held,
+                setting=f"volumes.{name}",
+                value=ends or "a volume",
+                source=source.at(line),
+            )
+        )
+    return Mounts(
+        mounts=tuple(found),
+        setting="volumeMounts",
+        source=source.at(container.line),
+        restart_keeps=False,
+    )
 
 
 def _inside(source: Source, value: Text, name: str) -> Part | None:

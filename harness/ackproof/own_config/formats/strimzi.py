@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ackproof.own_config.configuration import Given, Topic
+from ackproof.own_config.configuration import Given, Holder, Storage, Topic
 from ackproof.own_config.operators import (
     cluster_name,
     name_of,
@@ -64,6 +64,8 @@ def _of_cluster(source: Source, resources: Sequence[Block]) -> Part:
             count=nodes_of(source, block(pool, "spec"), 0),
             roles=frozenset(map(str, items(pool, "spec", "roles"))) or frozenset({"broker"}),
             settings=settings,
+            storage=_storage(source, block(pool, "spec", "storage"))
+            or _storage(source, block(kafka, "storage")),
         )
         for pool in pools
     ]
@@ -73,6 +75,7 @@ def _of_cluster(source: Source, resources: Sequence[Block]) -> Part:
                 name=name_of(clusters[0]),
                 count=nodes_of(source, kafka, 1),
                 settings=settings,
+                storage=_storage(source, block(kafka, "storage")),
             )
         )
     others = [
@@ -92,6 +95,22 @@ def _of_cluster(source: Source, resources: Sequence[Block]) -> Part:
     )
     labels = [text(one, "metadata", "labels", "strimzi.io/cluster") for one in resources]
     return whole("strimzi", [own, *others], cluster_name(clusters, labels), resources)
+
+
+def _storage(source: Source, stated: Block) -> Storage | None:
+    """Return what a `storage` says: ephemeral, persistent-claim, or jbod of these."""
+    types = [text(one, "type") for one in (stated, *items(stated, "volumes"))]
+    kinds = [kind for kind in types if kind in ("ephemeral", "persistent-claim")]
+    if not kinds:
+        return None
+    kind = min(kinds)  # "ephemeral" comes first
+    return Storage(
+        holder=Holder.POD if kind == "ephemeral" else Holder.VOLUME,
+        setting="storage.type" if text(stated, "type") == kind else "storage.volumes.type",
+        value=str(kind),
+        source=source.where(kind),
+        change="persistent-claim" if kind == "ephemeral" else "",
+    )
 
 
 def _mode(source: Source, clusters: Sequence[Block], pools: Sequence[Block]) -> Given | None:

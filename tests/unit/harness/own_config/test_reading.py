@@ -28,6 +28,9 @@ def facts(own: OwnConfig) -> list[str]:
     for name in ("kafka", "since", "below", "mode", "brokers", "controllers", "combined"):
         lines += _fact(name, getattr(own, name))
     lines += ["in force"] if own.in_force else []
+    if own.storage:
+        stated = f"{own.storage.setting} = {own.storage.value} ({own.storage.source})"
+        lines += [f"logs in a {own.storage.holder}: {stated}"]
     for rack, given in own.racks.items():
         lines += _fact(f"rack of {rack}", given)
     for key, given in own.broker.items():
