@@ -92,7 +92,11 @@ def _ranges(ranges: Sequence[Offsets]) -> list[tuple[int, int]]:
     return [(one.first, one.last) for one in ranges]
 
 
-def of_restart(broker: int, judged: Sequence[tuple[TopicPartition, Restarted]]) -> Document:
+def of_restart(
+    broker: int,
+    judged: Sequence[tuple[TopicPartition, Restarted]],
+    assumed: Sequence[tuple[TopicPartition, Restarted]] = (),
+) -> Document:
     return {
         "schema": "ackproof.advise.restart/1",
         "broker": broker,
@@ -110,8 +114,10 @@ def of_restart(broker: int, judged: Sequence[tuple[TopicPartition, Restarted]]) 
                 "writes_before": one.before.writes.value,
                 "common_rule_says_safe": one.rule,
                 "complete": one.decided,
+                "assumed": which is assumed,
             }
-            for (topic, number), one in judged
+            for which in (judged, assumed)
+            for (topic, number), one in which
         ],
     }
 

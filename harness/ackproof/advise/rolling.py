@@ -5,12 +5,13 @@ The leader may have records that are not committed yet, but acknowledged to prod
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
 from ackproof.advise.live import LiveCluster, possible
 from ackproof.errors import ClusterError, ScenarioError
+from ackproof.scenario.topics import OF_COORDINATORS
 from ackproof_faults.interfaces.cluster import TopicPartition
 from ackproof_model import advice
 from ackproof_model.configuration import Acks
@@ -98,9 +99,11 @@ _UNDECIDED = advice.Outcome(
 
 
 def restart(
-    cluster: LiveCluster, broker: int, *, kafka: str, acks: Sequence[Acks]
+    cluster: LiveCluster, broker: int, *, kafka: str, acks: Callable[[str], Sequence[Acks]]
 ) -> list[tuple[TopicPartition, Restarted]]:
-    """Return the outcome for each of these acks and each partition of the broker.
+    """Return the outcome for each partition of the broker, with acks=all first.
+
+    acks: those of a topic's producers. Coordinators write with acks=all.
 
     Raises ScenarioError if the broker does not run, and ClusterError if its partitions or their
     settings are not known.
@@ -123,10 +126,14 @@ def restart(
             f"{cluster.refused[refused[0]]}",
             hint="The client needs DescribeConfigs on the topics of this broker.",
         )
+    asked = [
+        (each, place)
+        for place in sorted(views)
+        for each in (("all",) if place[0] in OF_COORDINATORS else acks(place[0]))
+    ]
     return [
         (place, judged(cluster, place, broker, kafka=kafka, acks=each))
-        for each in acks
-        for place in sorted(views)
+        for each, place in sorted(asked, key=lambda one: one[0] != "all")
     ]
 
 

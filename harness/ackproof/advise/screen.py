@@ -222,32 +222,24 @@ def _names(places: Sequence[TopicPartition]) -> str:
 
 
 def print_restart(
-    console: Console, broker: int, judged: Sequence[tuple[TopicPartition, Restarted]]
+    console: Console,
+    broker: int,
+    judged: Sequence[tuple[TopicPartition, Restarted]],
+    assumed: Sequence[tuple[TopicPartition, Restarted]] = (),
 ) -> None:
-    """Print whether the broker may be restarted, and each partition that speaks against it."""
+    """Print whether the broker may be restarted, and each partition that speaks against it.
+
+    assumed: the outcomes for acks=1, if nothing states whether a producer uses it.
+    """
     total = len({place for place, _ in judged})
     against = [(place, one) for place, one in judged if one.effects]
-    losing = {place for place, one in against if one.decided and one.may_lose}
-    undecided = {place for place, one in against if not one.decided} - losing
-    stopped = {place for place, one in against if one.stops_writes}
-    unread = {place for place, one in against if one.stops_reads} - stopped
     unchanged: defaultdict[str, dict[TopicPartition, None]] = defaultdict(dict)
     for place, one in judged:
         if one.unchanged:
             unchanged[one.unchanged][place] = None
     if against:
-        reasons = [
-            f"{partitions(len(places), total, 'its')} {what}"
-            for places, what in (
-                (losing, "may lose acknowledged records"),
-                (undecided, f"{'is' if len(undecided) == 1 else 'are'} not decided"),
-                (stopped, "cannot be written meanwhile"),
-                (unread, "cannot be read meanwhile"),
-            )
-            if places
-        ]
         console.print(
-            f"Broker {broker} should not be restarted now: {' and '.join(reasons)}.",
+            f"Broker {broker} should not be restarted now: {_reasons(against, total)}.",
             style="red",
         )
     else:
@@ -274,3 +266,27 @@ def print_restart(
     for what, places in unchanged.items():
         names = _names(list(places))
         console.print(f"  {what}; the restart changes nothing: {names}", style="yellow")
+    if more := [(place, one) for place, one in assumed if one.effects]:
+        console.print(
+            f"For producers with acks=1, if there are any: {_reasons(more, total)}. Name the "
+            "producers' acks with --acks, or their files with --config.",
+            style="yellow",
+        )
+
+
+def _reasons(against: Sequence[tuple[TopicPartition, Restarted]], total: int) -> str:
+    """Return what a restart does to how many of the broker's partitions, in words."""
+    losing = {place for place, one in against if one.decided and one.may_lose}
+    undecided = {place for place, one in against if not one.decided} - losing
+    stopped = {place for place, one in against if one.stops_writes}
+    unread = {place for place, one in against if one.stops_reads} - stopped
+    return " and ".join(
+        f"{partitions(len(places), total, 'its')} {what}"
+        for places, what in (
+            (losing, "may lose acknowledged records"),
+            (undecided, f"{'is' if len(undecided) == 1 else 'are'} not decided"),
+            (stopped, "cannot be written meanwhile"),
+            (unread, "cannot be read meanwhile"),
+        )
+        if places
+    )

@@ -136,7 +136,25 @@ def restart(
     *,
     from_cluster: advise_input.FromCluster = "",
     kafka: advise_input.Kafka,
-    acks: advise_input.ProducerAcks = "",
+    acks: Annotated[
+        str,
+        typer.Option(
+            "--acks",
+            metavar="1|all",
+            help="The acks of all producers. Default: acks=all decides, and what acks=1 would lose "
+            "is said below.",
+            show_default=False,
+        ),
+    ] = "",
+    config: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--config",
+            metavar="PATH",
+            help="Files of your producers, in place of --acks; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
     client_config: own_files.ClientConfig = None,
     fail_on: Annotated[
         str,
@@ -152,14 +170,16 @@ def restart(
     """Say whether a broker may be stopped and started again now, for scripts and operators.
 
     Asks the running cluster for leaders, ISRs and settings, and judges a clean restart of this
-    broker while producers write. Exit codes: 0 it may, 1 not by --fail-on, 2 bad input. Example:
+    broker while producers write with acks=all, or as --acks or --config say. Exit codes: 0 it may,
+    1 not by --fail-on, 2 bad input. Example:
     [bold]ackproof advise restart 2 --from-cluster localhost:9092 --kafka 4.1.2[/]
     """
     from ackproof.advise import document, rolling, screen
     from ackproof.advise.bundle import read_evidence
 
-    wanted = advise_input.wanted(acks)
     advise_input.check_kafka(kafka)
+    of_topic = advise_input.acks_of_topics(acks, config or [], kafka)
+    stated = bool(acks or config)
     if fail_on not in ("possible", "unavailable", "none"):
         raise ScenarioError(f"--fail-on {fail_on} is not one of possible, unavailable, none")
     if bool(from_cluster) == (bundle is not None):
@@ -173,15 +193,17 @@ def restart(
             hint="`ackproof advise collect --from-cluster` writes a bundle of one.",
         )
     try:
-        judged = rolling.restart(cluster, broker, kafka=kafka, acks=wanted)
+        both = rolling.restart(cluster, broker, kafka=kafka, acks=of_topic)
     except ClusterError as error:
         if bundle is None:
             raise
         raise ScenarioError(f"{bundle}: {error.message}", hint=error.hint) from error
+    judged = [(place, one) for place, one in both if stated or one.acks == "all"]
+    assumed = [one for one in both if one not in judged]
     if as_json:
-        print_json(document.of_restart(broker, judged))
+        print_json(document.of_restart(broker, judged, assumed))
     else:
-        screen.print_restart(stdout(), broker, judged)
+        screen.print_restart(stdout(), broker, judged, assumed)
     risky = any(one.may_lose for _, one in judged)
     stopped = any(one.stops_writes or one.stops_reads for _, one in judged)
     if (fail_on != "none" and risky) or (fail_on == "unavailable" and stopped):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,7 +14,7 @@ from ackproof.cli.own_files import ClientConfig
 from ackproof.errors import ScenarioError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from ackproof.advise.bundle import Evidence
     from ackproof.advise.dead_cluster import ClusterState
@@ -262,6 +263,36 @@ def wanted(acks: str) -> tuple[Acks, ...]:
     if acks and acks not in ACKS:
         raise ScenarioError(f"--acks {acks} is not one of {', '.join(ACKS)}")
     return tuple(one for one in ACKS if acks in ("", one))
+
+
+def acks_of_topics(
+    acks: str, config: Sequence[Path], kafka: str
+) -> Callable[[str], tuple[Acks, ...]]:
+    """Return the acks of a topic's producers, by its name: stated, in files, or both possible ones.
+
+    A producer with acks=0 has no acknowledged record, and is left out. For a topic without another
+    producer acks=all is answered. Raises ScenarioError if both are given, or the files have no
+    producer with an acknowledged record.
+    """
+    if not config:
+        either = wanted(acks)
+        return lambda _: either
+    if acks:
+        raise ScenarioError("--acks and --config both say which acks producers use: name one")
+    from ackproof.audit.producers import producers
+    from ackproof.own_config.reading import read_options
+
+    own = read_options([(path, "") for path in config])
+    by_topic: defaultdict[str, set[str]] = defaultdict(set)
+    for client in own.producers:
+        by_topic[client.writes] |= {each.acks for each in producers(client, kafka)}
+    known = {topic: tuple(one for one in ACKS if one in found) for topic, found in by_topic.items()}
+    if not any(known.values()):
+        raise ScenarioError(
+            "no producer with acks=1 or acks=all is in " + ", ".join(map(str, config)),
+            hint="Name your producers' files with --config, or their acks with --acks.",
+        )
+    return lambda topic: known.get(topic) or known.get("") or ("all",)
 
 
 def brokers(text: str, nodes: frozenset[int]) -> frozenset[int]:

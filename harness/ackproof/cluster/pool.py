@@ -32,11 +32,9 @@ from ackproof.errors import AckproofError, ClusterError
 from ackproof.machine import Say, silent
 from ackproof.scenario.cluster import ClusterSpec
 from ackproof.scenario.model import Scenario
+from ackproof.scenario.topics import OF_COORDINATORS
 from ackproof.waiting import wait_for
 from ackproof_faults.evidence import FaultError
-
-#: Internal topics; their records are state that outlives a client.
-_STATEFUL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 
 _WITHIN_S = 30.0
 
@@ -218,10 +216,10 @@ def renewed(cluster: KafkaCluster) -> None:
         partitions = cluster.partitions()
         if state := sorted({topic for topic, n in partitions if not _is_empty(cluster, topic, n)}):
             raise ClusterError(f"it has state in the internal topics {', '.join(state)}")
-        deleted = {topic for topic, _ in partitions} - _STATEFUL
+        deleted = {topic for topic, _ in partitions} - OF_COORDINATORS
         cluster.admin.delete_topics(sorted(deleted))
         _await(
-            lambda: {topic for topic, _ in cluster.partitions()} <= _STATEFUL,
+            lambda: {topic for topic, _ in cluster.partitions()} <= OF_COORDINATORS,
             "topics of the previous run still exist",
         )
         # A broker that is killed would take it for that of a new topic of the same name.
@@ -251,7 +249,7 @@ def _checkpointed(cluster: KafkaCluster, broker: int) -> set[str]:
 
 def _is_empty(cluster: KafkaCluster, topic: str, partition: int) -> bool:
     """Whether a partition has never had a record, or its topic is not internal."""
-    if topic not in _STATEFUL:
+    if topic not in OF_COORDINATORS:
         return True
     end = cluster.admin.log_end(topic, partition)
     return end is not None and end[0] == 0

@@ -24,6 +24,8 @@ from ackproof_model.kafka_settings import (
 
 OFFSETS = "__consumer_offsets"
 TRANSACTIONS = "__transaction_state"
+#: The topics that only coordinators write; their records are state that outlives a client.
+OF_COORDINATORS = frozenset({OFFSETS, TRANSACTIONS, "__share_group_state"})
 
 #: The prefix of the broker settings of each internal topic.
 _PREFIXES = {OFFSETS: "offsets.topic", TRANSACTIONS: "transaction.state.log"}

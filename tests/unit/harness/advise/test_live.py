@@ -286,8 +286,8 @@ def test_a_restart_is_not_judged_where_the_client_sees_no_partition_of_the_broke
     snapshot,
 ) -> None:
     with pytest.raises(ClusterError, match="shows the client no partition of broker 4"):
-        restart(cluster(2, (2, 3), running=(2, 3, 4)), 4, kafka="3.9.1", acks=["all"])
-    judged = restart(cluster(2, (2, 3)), 3, kafka="3.9.1", acks=["all"])
+        restart(cluster(2, (2, 3), running=(2, 3, 4)), 4, kafka="3.9.1", acks=lambda _: ["all"])
+    judged = restart(cluster(2, (2, 3)), 3, kafka="3.9.1", acks=lambda _: ["all"])
     console = Console(record=True, width=200)
     print_restart(console, 3, judged)
     assert plain(console.export_text()) == snapshot
@@ -304,7 +304,7 @@ def test_a_partition_with_more_replicas_than_the_model_has_is_not_decided(snapsh
     assert list(found.situations) == [PLACE]
     assert found.not_judged == 1
     assert "\n".join(found.unknown) == snapshot
-    judged = restart(many, 2, kafka="3.9.1", acks=["all"])
+    judged = restart(many, 2, kafka="3.9.1", acks=lambda _: ["all"])
     assert [(place, one.may_lose) for place, one in judged] == [
         (("moved", 0), True),
         (PLACE, False),
