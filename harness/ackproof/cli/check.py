@@ -65,6 +65,7 @@ def check(
     logs: AckedLogs,
     out: options.Out = options.RUNS,
     spark: options.Spark = options.LOCAL_SPARK,
+    metrics: options.Metrics = None,
     as_json: options.Json = False,
 ) -> None:
     """Judge stored runs again, check histories for anomalies, or look up acked records.
@@ -81,10 +82,12 @@ def check(
 
     settings = history_files.assumed_settings(assume) if assume else {}
     if logs.from_cluster:
-        _look_up(logs, paths, settings, out=out, as_json=as_json)
+        _look_up(logs, paths, settings, out=out, metrics=metrics, as_json=as_json)
     histories = history_files.are_histories(paths)
     if assume and not histories:
         raise typer.BadParameter("a run directory has its own settings", param_hint="--assume")
+    if metrics and histories:
+        raise typer.BadParameter("a history has no metrics of a run", param_hint="--metrics")
     if any(map(os.path.exists, paths)):
         start_early()  # while the rest of ackproof is imported, and the files are read
     if histories:
@@ -97,15 +100,15 @@ def check(
             for report in reports:
                 history_files.print_report(options.stdout(), report)
         raise typer.Exit(exit_code(report.judgement.verdict for report in reports))
-    _judge_runs(paths, out, as_json=as_json)
+    _judge_runs(paths, out, metrics=metrics, as_json=as_json)
 
 
-def _judge_runs(paths: Sequence[Path], out: Path, *, as_json: bool) -> None:
+def _judge_runs(paths: Sequence[Path], out: Path, *, metrics: Path | None, as_json: bool) -> None:
     """Judge runs; a missing or damaged run must not hide the losses of the others."""
     from ackproof.judgement.judge import judge_run
     from ackproof.report.terminal import print_run
 
-    verdicts = []
+    results = []
     failures: list[AckproofError] = []
     for path in paths:
         try:
@@ -116,15 +119,17 @@ def _judge_runs(paths: Sequence[Path], out: Path, *, as_json: bool) -> None:
                 raise
             failures.append(error)
             continue
-        verdicts.append(verdict)
+        results.append((run_dir, verdict))
         if not as_json:
             print_run(options.stdout(), verdict, run_dir)
+    verdicts = [verdict for _, verdict in results]
     if as_json:
         documents = [verdict.model_dump(mode="json") for verdict in verdicts]
         options.print_json(documents if len(paths) > 1 else documents[0])
     for failure in failures[:-1]:
         options.print_error(failure)
-    options.exit_with(verdicts, failures[-1] if failures else None)
+    last = failures[-1] if failures else None
+    options.exit_with(verdicts, options.with_metrics(metrics, results, last))
 
 
 def _look_up(
@@ -133,6 +138,7 @@ def _look_up(
     assumed: Mapping[str, object],
     *,
     out: Path,
+    metrics: Path | None,
     as_json: bool,
 ) -> NoReturn:
     """Look up acked records on a running cluster; exit as `check` does."""
@@ -166,4 +172,4 @@ def _look_up(
         options.print_json(verdict.model_dump(mode="json"))
     else:
         print_run(options.stdout(), verdict, run_dir)
-    options.exit_with([verdict], None)
+    options.exit_with([verdict], options.with_metrics(metrics, [(run_dir, verdict)]))

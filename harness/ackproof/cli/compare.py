@@ -52,6 +52,7 @@ def compare(
     yes: Annotated[bool, typer.Option("--yes", help="Start even if the trials take long.")] = False,
     out: options.Out = options.RUNS,
     spark: options.Spark = options.LOCAL_SPARK,
+    metrics: options.Metrics = None,
     as_json: options.Json = False,
 ) -> None:
     """Run every configuration of a scenario's matrix under the same faults and compare them.
@@ -112,7 +113,7 @@ def compare(
     else:
         run_dirs = [run_dir for run_dir, _ in results]
         print_comparison(options.stdout(), summary, verdicts, run_dirs, html)
-    options.exit_with(verdicts, comparison.failure)
+    options.exit_with(verdicts, options.with_metrics(metrics, results, comparison.failure))
 
 
 def _planned(

@@ -111,6 +111,15 @@ Seed = Annotated[
 RunDir = Annotated[Path, typer.Argument(help="A run directory, or its name in runs/.")]
 #: Of every command that reads or writes runs; any other output is named by `--to`.
 Out = Annotated[Path, typer.Option("--out", help="Folder of the run directories.")]
+Metrics = Annotated[
+    Path | None,
+    typer.Option(
+        "--metrics",
+        metavar="FILE",
+        help="Write OpenMetrics text to this file, too: for Prometheus and Grafana.",
+        show_default=False,
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
 Budget = Annotated[
     str,
@@ -218,6 +227,23 @@ def write_reports(run_dirs: Sequence[Path], verdicts: Sequence[Any], *, title: s
     with disk_errors(last):
         write_html(last / "report.html", run_dirs, title=title)
         write_junit(last / "junit.xml", verdicts)
+
+
+def with_metrics(
+    path: Path | None, runs: Sequence[tuple[Path, Any]], failure: AckproofError | None = None
+) -> AckproofError | None:
+    """Write the metrics of runs if there is a path; return `failure`, else what prevented it."""
+    from ackproof.report.openmetrics import write_metrics
+    from ackproof.runs.directory import disk_errors
+
+    if path is None:
+        return failure
+    try:
+        with disk_errors(path):
+            write_metrics(path, runs)
+    except AckproofError as error:
+        return failure or error
+    return failure
 
 
 def exit_with(verdicts: Sequence[Any], failure: AckproofError | None = None) -> NoReturn:

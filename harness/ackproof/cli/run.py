@@ -39,10 +39,7 @@ def run(
     assigned: options.Set = None,
     shard: options.ShardOption = "",
     own: own_files.OwnFiles,
-    metrics: Annotated[
-        Path | None,
-        typer.Option(help="Write OpenMetrics text to this file, too: for Prometheus and Grafana."),
-    ] = None,
+    metrics: options.Metrics = None,
     as_json: options.Json = False,
 ) -> None:
     """Run a scenario, or every scenario of a folder, on a real cluster and judge the outcome.
@@ -68,15 +65,7 @@ def run(
     else:
         for run_dir, verdict in results:
             print_run(options.stdout(), verdict, run_dir)
-    if metrics is not None:
-        from ackproof.report.openmetrics import write_metrics
-        from ackproof.runs.directory import disk_errors
-
-        try:
-            with disk_errors(metrics):
-                write_metrics(metrics, verdicts)
-        except DiskError as error:
-            failure = failure or error
+    failure = options.with_metrics(metrics, results, failure)
     options.exit_with(verdicts, failure)
 
 

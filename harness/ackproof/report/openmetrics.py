@@ -13,8 +13,10 @@ from prometheus_client import CollectorRegistry, Gauge
 from prometheus_client.openmetrics.exposition import generate_latest
 
 from ackproof.report import wording
+from ackproof.runs.directory import read_record
 from ackproof.runs.verdict import SENDS, Verdict
 from ackproof.safe_files import replacing
+from ackproof_spark.warehouse.configuration import configuration_name
 
 _RUN = ("scenario", "configuration", "kafka_version")
 
@@ -46,15 +48,23 @@ _EXPECTED = {"yes": 1, "no": 0, "undecided": float("nan")}
 _QUANTILES = {"0.5": "p50", "0.95": "p95", "0.99": "p99", "0.999": "p999", "1": "max"}
 
 
-def write_metrics(path: Path, verdicts: Sequence[Verdict]) -> None:
+def write_metrics(path: Path, runs: Sequence[tuple[Path, Verdict]]) -> None:
+    """Write the metrics of run directories. Raises RunDirectoryError for one without `run.json`."""
     with replacing(path) as partial:
-        partial.write_text(render(verdicts), encoding="utf-8")
+        partial.write_text(render(runs), encoding="utf-8")
 
 
-def render(verdicts: Sequence[Verdict]) -> str:
-    """Return the metrics of the last run of each configuration."""
+def render(runs: Sequence[tuple[Path, Verdict]]) -> str:
+    """Return the metrics of the last run of each configuration, which the warehouse names alike."""
     latest = {
-        (verdict.scenario, verdict.name, verdict.kafka_version): verdict for verdict in verdicts
+        (
+            verdict.scenario,
+            configuration_name(
+                verdict.configuration_name, verdict.configuration, read_record(run_dir).overrides
+            ),
+            verdict.kafka_version,
+        ): verdict
+        for run_dir, verdict in runs
     }
     registry = CollectorRegistry()
     for name, description in _METRICS.items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_classic
 
 from ackproof.report.openmetrics import render, write_metrics
+from ackproof.runs.directory import read_record
 from ackproof.runs.verdict import Word
 
 GRAFANA = Path(__file__).parents[4] / "ci" / "templates" / "grafana" / "ackproof-dashboard.json"
@@ -27,7 +29,7 @@ def samples(text: str, name: str, **labels: str) -> list[float]:
 
 
 def test_prometheus_reads_what_a_run_has(explained, acks_all):
-    text = render([explained.verdict, acks_all.verdict])
+    text = render([explained, acks_all])
     observed = explained.verdict.observed
     run = {"scenario": "acks", "configuration": "acks=1", "kafka_version": "4.3.1"}
     assert samples(text, "ackproof_as_expected", **run) == [1]
@@ -46,32 +48,49 @@ def test_prometheus_reads_what_a_run_has(explained, acks_all):
 
 def test_text_that_is_damaged_is_refused_by_the_parser(acks_1):
     with pytest.raises(ValueError, match="EOF"):
-        list(parse(render([acks_1.verdict]).replace("# EOF\n", "")))
+        list(parse(render([acks_1]).replace("# EOF\n", "")))
 
 
 def test_verdicts_are_numbers_and_the_last_run_is_used(acks_1, finding, unverified):
     later = acks_1.verdict.model_copy(update={"verdict": Word.VIOLATED})
-    assert samples(render([acks_1.verdict, later]), "ackproof_as_expected") == [0]
-    [unclear] = samples(render([unverified.verdict]), "ackproof_as_expected")
+    assert samples(render([acks_1, (acks_1.directory, later)]), "ackproof_as_expected") == [0]
+    [unclear] = samples(render([unverified]), "ackproof_as_expected")
     assert math.isnan(unclear)
-    assert samples(render([finding.verdict]), "ackproof_findings") == [1]
+    assert samples(render([finding]), "ackproof_findings") == [1]
+
+
+def test_runs_that_differ_only_by_replaced_settings_are_told_apart(acks_1, tmp_path):
+    alone = acks_1.verdict.model_copy(update={"configuration_name": ""})
+    runs = []
+    for value in ("10", "20"):
+        shutil.copytree(acks_1.directory, tmp_path / value)
+        record = read_record(acks_1.directory).model_copy(
+            update={"overrides": {"workload": {"settings": {"linger.ms": value}}}}
+        )
+        (tmp_path / value / "run.json").write_text(record.model_dump_json())
+        runs.append((tmp_path / value, alone))
+    other = alone.model_copy(update={"configuration": {**alone.configuration, "acks": "all"}})
+    text = render([*runs, (acks_1.directory, alone), (acks_1.directory, other), runs[0]])
+    assert len(samples(text, "ackproof_findings")) == 4
 
 
 def test_labels_are_escaped(acks_1):
     odd = acks_1.verdict.model_copy(update={"configuration_name": 'a "b" \\ c'})
-    assert samples(render([odd]), "ackproof_findings", configuration='a "b" \\ c') == [0]
+    assert samples(
+        render([(acks_1.directory, odd)]), "ackproof_findings", configuration='a "b" \\ c'
+    ) == [0]
 
 
 def test_the_file_is_replaced_and_no_partial_file_remains(acks_1, tmp_path):
     path = tmp_path / "ackproof.prom"
     path.write_text("old")
-    write_metrics(path, [acks_1.verdict])
-    assert path.read_text() == render([acks_1.verdict])
+    write_metrics(path, [acks_1])
+    assert path.read_text() == render([acks_1])
     assert [one.name for one in tmp_path.iterdir()] == ["ackproof.prom"]
 
 
 def test_the_grafana_dashboard_asks_for_metrics_and_labels_that_exist(explained):
-    text = render([explained.verdict])
+    text = render([explained])
     known = {sample.name: set(sample.labels) for family in parse(text) for sample in family.samples}
     dashboard = json.loads(GRAFANA.read_text())
     targets = [target for panel in dashboard["panels"] for target in panel.get("targets", [])]

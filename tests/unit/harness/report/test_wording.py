@@ -143,7 +143,7 @@ def test_times_that_a_producer_made_unreliable_are_shown_nowhere(acks_1, tmp_pat
         write_junit(tmp_path / "junit.xml", [made])
         text = (tmp_path / "junit.xml").read_text()
         assert re.findall(r'name="(unavailability\w*)" value="2.5"', text) == [junit] * bool(junit)
-        assert ("ackproof_unavailability_seconds{" in render([made])) == metric
+        assert ("ackproof_unavailability_seconds{" in render([(acks_1.directory, made)])) == metric
 
 
 def test_a_page_breaks_no_line_between_a_number_and_its_unit():
