@@ -3,137 +3,169 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 
 from ackproof import safer_settings
 from ackproof.audit.answer import Decision
 from ackproof.audit.failure import Failures, covers
-from ackproof.audit.losses import exposed, failures_of, found_sets, question_of
+from ackproof.audit.losses import (
+    Replication,
+    exposed,
+    failures_of,
+    question,
+    replication_of,
+    sets_of,
+)
 from ackproof.audit.risk import decision
 from ackproof.audit.setups import ELR, KAFKA, MINIMUM, MODE, REPLICAS, UNCLEAN, Setup, eras_of
-from ackproof.own_config.configuration import Count, Given, NoFile, kafka_default
+from ackproof.own_config.configuration import Count, Given, NoFile, OwnConfig, kafka_default
 from ackproof.safer_settings import BROKERS, Change, Protection, knows_elr, spelled
+from ackproof_model.configuration import Profile
 from ackproof_model.kafka_settings import (
     ACKS,
     BROKER_RACK,
     LOG_FLUSH_INTERVAL_MESSAGES,
     OFFSETS_TOPIC_REPLICATION_FACTOR,
 )
-from ackproof_model.worst_case.answer import never_acked
-from ackproof_model.worst_case.failure_sets import Exposed, FailureSets, failure_sets
+from ackproof_model.worst_case.failure_sets import FailureSets
 
 #: The version that stands for those with eligible leader replicas by default.
 _NEWEST = eras_of("")[-1].release
 
 
-def candidates(setup: Setup) -> Iterator[Change]:
-    """Yield the changes that may make a setup safer, those that cost less first."""
-    partition = setup.partition
-    return safer_settings.candidates(
-        Protection(
-            kafka=partition.kafka_version,
-            acks=partition.acks,
-            replicas=partition.replication_factor,
-            min_insync_replicas=partition.min_insync_replicas,
-            unclean=question_of(setup).unclean,
-            zookeeper=setup.zookeeper,
-            elr=partition.profile.elr,
-            racks=setup.racks,
-            flushes_every_record=setup.flushes_every_record,
-            brokers=partition.brokers,
+def candidates(setup: Setup) -> tuple[Change, ...]:
+    """Return the changes that may make a setup safer, those that cost less first."""
+    return _candidates(replication_of(setup))
+
+
+@cache
+def _candidates(one: Replication) -> tuple[Change, ...]:
+    elr = Profile.of(one.kafka_version).elr if one.elr is None else one.elr
+    return tuple(
+        safer_settings.candidates(
+            Protection(
+                kafka=one.kafka_version,
+                acks=one.acks,
+                replicas=one.replicas,
+                min_insync_replicas=one.min_insync_replicas,
+                unclean=question(one).unclean,
+                zookeeper=one.zookeeper,
+                elr=elr,
+                racks=one.racks,
+                flushes_every_record=one.flushes_every_record,
+                brokers=one.brokers,
+            )
         )
     )
+
+
+#: What each setting changes. A minimum that exceeds the replicas cannot be set.
+_EFFECTS: Mapping[str, Callable[[Replication, str], Replication]] = {
+    KAFKA: lambda one, value: replace(one, kafka_version=_NEWEST, elr=None, zookeeper=False),
+    BROKERS: lambda one, value: replace(one, replicas=int(value), brokers=int(value), combined=0),
+    BROKER_RACK: lambda one, value: replace(one, racks=one.replicas),
+    ACKS: lambda one, value: replace(one, acks="all"),
+    UNCLEAN: lambda one, value: replace(one, unclean=False),
+    MINIMUM: lambda one, value: replace(one, min_insync_replicas=int(value)),
+    REPLICAS: lambda one, value: replace(one, replicas=int(value)),
+    ELR: lambda one, value: replace(one, elr=True, kafka_version=_NEWEST),
+    LOG_FLUSH_INTERVAL_MESSAGES: lambda one, value: replace(one, flushes_every_record=True),
+}
+
+
+@cache
+def _after(one: Replication, change: Change) -> Replication:
+    """Return the settings with a change; the same ones if it cannot be made."""
+    return _EFFECTS[change.setting](one, change.value) if _possible(one, change) else one
+
+
+def _possible(one: Replication, change: Change) -> bool:
+    return change.setting != MINIMUM or int(change.value) <= one.replicas
 
 
 def applied(setup: Setup, change: Change) -> Setup:
-    """Return the setup with a change."""
-    setting, value = change.name
-    if setting == KAFKA:
-        values = {KAFKA: value, MODE: "kraft"}
-        upgraded = _with(setup, values=values, kafka_version=_NEWEST, elr=None)
-        own = replace(setup.own, mode=Given("kraft", NoFile.CHANGED))
-        return replace(upgraded, own=own, zookeeper=False)
-    if setting == BROKERS:
-        more = _with(
-            setup, values={REPLICAS: value}, replication_factor=int(value), brokers=int(value)
-        )
-        offsets = {OFFSETS_TOPIC_REPLICATION_FACTOR: Given(value, NoFile.CHANGED)}
-        own = replace(
-            setup.own,
-            brokers=Count(int(value), NoFile.CHANGED),
-            broker={**setup.own.broker, **offsets},
-            combined=None,
-        )
-        return replace(more, own=own, combined=False)
-    if setting == BROKER_RACK:
-        return replace(setup, racks=setup.partition.replication_factor)
-    if setting == MINIMUM and setup.partition.replication_factor < int(value):
+    """Return the setup with a change; the same one if it cannot be made."""
+    before = replication_of(setup)
+    if not _possible(before, change):
         return setup
-    fields: dict[str, dict[str, object]] = {
-        ACKS: {"acks": value},
-        UNCLEAN: {"unclean_leader_election": False},
-        MINIMUM: {"min_insync_replicas": int(value) if setting == MINIMUM else 0},
-        REPLICAS: {"replication_factor": int(value) if setting == REPLICAS else 0},
-        ELR: {"elr": True, "kafka_version": _NEWEST},
-        LOG_FLUSH_INTERVAL_MESSAGES: {},
-    }
-    changed = _with(setup, values={setting: value}, **fields[setting])
-    if setting == LOG_FLUSH_INTERVAL_MESSAGES:
-        return replace(changed, flushes_every_record=True)
-    return changed
-
-
-def _with(setup: Setup, *, values: dict[str, str], **fields: object) -> Setup:
-    partition = setup.partition
-    brokers = partition.brokers
-    replicas = fields.get("replication_factor", partition.replication_factor)
-    if (
-        "brokers" not in fields
-        and brokers is not None
-        and isinstance(replicas, int)
-        and brokers < replicas
-    ):
-        fields["brokers"] = None
-    given = {key: Given(value, NoFile.CHANGED) for key, value in values.items()}
+    after = _after(before, change)
+    setting, value = change.name
+    values = {
+        KAFKA: {KAFKA: value, MODE: "kraft"},
+        BROKERS: {REPLICAS: value},
+        BROKER_RACK: {},
+    }.get(setting, {setting: value})
+    given = {key: Given(new, NoFile.CHANGED) for key, new in values.items()}
     return replace(
         setup,
-        partition=replace(partition, **fields),  # type: ignore[arg-type]
-        when={key: value for key, value in setup.when.items() if key not in values},
+        own=_described(setup.own, change),
+        partition=replace(
+            setup.partition,
+            kafka_version=after.kafka_version,
+            elr=after.elr,
+            acks=after.acks,
+            replication_factor=after.replicas,
+            min_insync_replicas=after.min_insync_replicas,
+            unclean_leader_election=after.unclean,
+            brokers=after.brokers,
+        ),
+        when={key: old for key, old in setup.when.items() if key not in values},
         settings={**setup.settings, **given},
+        zookeeper=after.zookeeper,
+        combined=after.combined > 0,
+        racks=after.racks,
+        flushes_every_record=after.flushes_every_record,
     )
+
+
+def _described(own: OwnConfig, change: Change) -> OwnConfig:
+    """Return the files' content with a change of the whole cluster."""
+    setting, value = change.name
+    if setting == KAFKA:
+        return replace(own, mode=Given("kraft", NoFile.CHANGED))
+    if setting == BROKERS:
+        offsets = {OFFSETS_TOPIC_REPLICATION_FACTOR: Given(value, NoFile.CHANGED)}
+        return replace(
+            own,
+            brokers=Count(int(value), NoFile.CHANGED),
+            broker={**own.broker, **offsets},
+            combined=None,
+        )
+    return own
 
 
 def decided_by(setup: Setup, failures: Failures) -> tuple[Decision, ...]:
     """Return the smallest changes that remove a loss, the best first; empty if there is none.
 
-    Each change removes the loss alone. If no affordable change does, pairs of changes are tried;
+    Each change removes the loss alone. If no affordable change does, pairs of changes are proposed;
     the cost of each then names the other.
     """
-    return decided_by_each(setup, [failures])[failures]
+    removing = _removing(replication_of(setup), failures)
+    return tuple(dict.fromkeys(_decision(setup, one, other) for one, other in removing))
 
 
-def decided_by_each(setup: Setup, sets: Iterable[Failures]) -> dict[Failures, tuple[Decision, ...]]:
-    """Return `decided_by` of several sets of failures; each change is tried once."""
-    changes = [
-        (one, after)
-        for one in candidates(setup)
-        if not _adds_losses(after := found_sets(applied(setup, one)), found_sets(setup))
+@cache
+def _removing(one: Replication, failures: Failures) -> tuple[tuple[Change, Change | None], ...]:
+    """Return the changes that remove a loss, each with the one that it needs beside it."""
+    alone = [change for change, after in _harmless(one) if after.keeps(failures)]
+    found: list[tuple[Change, Change | None]] = [
+        (change, None) for change in alone if not change.costly
     ]
-    pairs: list[tuple[Change, Change, FailureSets]] | None = None
-    decisions: dict[Failures, tuple[Decision, ...]] = {}
-    for failures in sets:
-        alone = [one for one, after in changes if after.keeps(failures)]
-        best_of = [_decision(setup, one) for one in alone if not one.costly]
-        if not best_of:
-            pairs = [*_pairs(setup)] if pairs is None else pairs
-            for one, two, after in pairs:
-                if after.keeps(failures):
-                    best_of += [_decision(setup, one, two), _decision(setup, two, one)]
-        best_of += [_decision(setup, one) for one in alone if one.costly]
-        decisions[failures] = tuple(dict.fromkeys(best_of))
-    return decisions
+    if not found:
+        for change, other, after in _pairs(one):
+            if after.keeps(failures):
+                found += [(change, other), (other, change)]
+    return (*found, *((change, None) for change in alone if change.costly))
+
+
+@cache
+def _harmless(one: Replication) -> tuple[tuple[Change, FailureSets], ...]:
+    """Return the changes after which no further failures lose, with the answer after each."""
+    before = sets_of(one)
+    tried = [(change, sets_of(_after(one, change))) for change in _candidates(one)]
+    return tuple((change, after) for change, after in tried if not _adds_losses(after, before))
 
 
 @cache
@@ -145,15 +177,18 @@ def _adds_losses(after: FailureSets, before: FailureSets) -> bool:
     )
 
 
-def _pairs(setup: Setup) -> Iterator[tuple[Change, Change, FailureSets]]:
-    """Yield pairs of changes that can be afforded, with the answer after both."""
-    first = [one for one in candidates(setup) if not one.costly]
-    for at, one in enumerate(first):
+@cache
+def _pairs(one: Replication) -> tuple[tuple[Change, Change, FailureSets], ...]:
+    """Return the pairs of changes that can be afforded, with the answer after both."""
+    first = [change for change in _candidates(one) if not change.costly]
+    pairs: list[tuple[Change, Change, FailureSets]] = []
+    for at, change in enumerate(first):
         tried = {other.setting for other in first[: at + 1]}
-        changed = applied(setup, one)
-        for two in candidates(changed):
-            if two.setting not in tried and not two.costly:
-                yield one, two, found_sets(applied(changed, two))
+        changed = _after(one, change)
+        for other in _candidates(changed):
+            if other.setting not in tried and not other.costly:
+                pairs.append((change, other, sets_of(_after(changed, other))))
+    return tuple(pairs)
 
 
 def _decision(setup: Setup, change: Change, other: Change | None = None) -> Decision:
@@ -188,12 +223,8 @@ def _present(setup: Setup, setting: str) -> Given:
     return Given(values.get(setting, ""), default if setting in values else NoFile.ASSUMED)
 
 
-def _never(after: Setup, before: Setup) -> bool:
-    return False
-
-
 def best(
-    setups: Sequence[Setup], *, most: int = 3, loses_more: Callable[[Setup, Setup], bool] = _never
+    setups: Sequence[Setup], *, most: int = 3, loses_more: Callable[[Setup, Setup], bool]
 ) -> Iterator[tuple[Decision, tuple[Setup, ...]]]:
     """Yield the change after which the fewest failures lose, with its setups, then the next.
 
@@ -202,53 +233,65 @@ def best(
     """
     now = tuple(setups)
     while most > 0 and now:
-        few = _alike((one, 1) for one in now)
+        of = {_rules(replication_of(one)): one for one in reversed(now)}
+        few = _alike((replication_of(one), 1) for one in now)
         plans = [*_plans(few)]
         least = _weight(few)
         weighed = [(len(plan), weight, at) for at, (plan, weight) in enumerate(plans)]
         better = (plans[at][0] for _, weight, at in sorted(weighed) if weight < least)
-        chosen = next((plan for plan in better if not _harms(few, plan, loses_more)), None)
+        distinct = [*of.values()]
+        chosen = next((plan for plan in better if not _harms(distinct, plan, loses_more)), None)
         if chosen is None:
             return
         for change in chosen:
-            of = (one for one in reversed(now) if change.name in {c.name for c in candidates(one)})
-            proposed = _decision(next(of, now[-1]), change)
+            having = (one for one in reversed(now) if _offers(one, change))
+            proposed = _decision(next(having, now[-1]), change)
             now = tuple(applied(one, change) for one in now)
             most -= 1
             yield proposed, now
 
 
-#: A setup for all those that lose alike before and after a change, and their number.
-_Alike = Sequence[tuple[Setup, int]]
+def _offers(setup: Setup, change: Change) -> bool:
+    return any(change.name == one.name for one in candidates(setup))
 
 
-def _alike(setups: Iterable[tuple[Setup, int]]) -> _Alike:
+#: Settings for all those that lose alike before and after a change, and their number.
+_Alike = Sequence[tuple[Replication, int]]
+
+
+def _alike(every: Iterable[tuple[Replication, int]]) -> _Alike:
     numbers = Counter[object]()
-    first: dict[object, Setup] = {}
-    for one, number in setups:
-        partition = one.partition
-        key = (
-            exposed(one),
-            partition.acks,
-            partition.min_insync_replicas,
-            partition.unclean_leader_election,
-            partition.elr,
-            partition.profile.stale_fetch,
-            partition.brokers,
-            bool(never_acked(partition)),
-            knows_elr(partition.kafka_version),
-            one.zookeeper,
-        )
+    first: dict[object, Replication] = {}
+    for one, number in every:
+        key = _rules(one)
         first.setdefault(key, one)
         numbers[key] += number
     return [(one, numbers[key]) for key, one in first.items()]
 
 
-def _plans(setups: _Alike) -> Iterator[tuple[tuple[Change, ...], tuple[int, ...]]]:
+@cache
+def _rules(one: Replication) -> tuple[object, ...]:
+    """Return what versions with the same rules have in common, before and after a change."""
+    profile = Profile.of(one.kafka_version)
+    return (
+        exposed(one),
+        sets_of(one),
+        one.acks,
+        one.min_insync_replicas,
+        one.unclean,
+        profile.elr if one.elr is None else one.elr,
+        profile.stale_fetch,
+        one.brokers,
+        knows_elr(one.kafka_version),
+        one.zookeeper,
+    )
+
+
+def _plans(every: _Alike) -> Iterator[tuple[tuple[Change, ...], tuple[int, ...]]]:
     """Yield a change with the weight after it; if it does not help alone, pairs with another."""
-    least = _weight(setups)
-    for change in _shared(setups):
-        after = _changed(setups, change)
+    least = _weight(every)
+    for change in _shared(every):
+        after = _changed(every, change)
         if (weight := _weight(after)) < least:
             yield (change,), weight
         else:
@@ -256,25 +299,25 @@ def _plans(setups: _Alike) -> Iterator[tuple[tuple[Change, ...], tuple[int, ...]
                 yield (change, other), _weight(_changed(after, other))
 
 
-def _shared(setups: _Alike) -> Iterable[Change]:
-    """Return the changes of all setups, once each, that can be afforded."""
+def _shared(every: _Alike) -> Iterable[Change]:
+    """Return the changes of all settings, once each, that can be afforded."""
     shared: dict[tuple[str, str], Change] = {}
-    for setup, _ in setups:
-        for change in candidates(setup):
+    for one, _ in every:
+        for change in _candidates(one):
             if not change.costly:
                 shared.setdefault(change.name, change)
     return shared.values()
 
 
-def _changed(setups: _Alike, change: Change) -> _Alike:
-    return _alike((applied(one, change), number) for one, number in setups)
+def _changed(every: _Alike, change: Change) -> _Alike:
+    return _alike((_after(one, change), number) for one, number in every)
 
 
 def _harms(
-    setups: _Alike, plan: Sequence[Change], loses_more: Callable[[Setup, Setup], bool]
+    setups: Sequence[Setup], plan: Sequence[Change], loses_more: Callable[[Setup, Setup], bool]
 ) -> bool:
     """Whether a setup loses more after one of the changes than before it."""
-    before = [setup for setup, _ in setups]
+    before = setups
     for change in plan:
         after = [applied(one, change) for one in before]
         if any(loses_more(now, then) for now, then in zip(after, before, strict=True)):
@@ -283,17 +326,15 @@ def _harms(
     return False
 
 
-def _weight(setups: _Alike) -> tuple[int, ...]:
-    """Return how many sets of one failure, of two, … lose or may lose, over all setups."""
+def _weight(every: _Alike) -> tuple[int, ...]:
+    """Return how many sets of one failure, of two, … lose or may lose, over all settings."""
     sizes = Counter[int]()
-    for setup, count in setups:
-        if not never_acked(setup.partition):
-            for size, number in _sizes(exposed(setup)).items():
-                sizes[size] += number * count
+    for one, count in every:
+        for size, number in _sizes(sets_of(one)).items():
+            sizes[size] += number * count
     return tuple(sizes[number] for number in range(1, 6))
 
 
 @cache
-def _sizes(one: Exposed) -> Counter[int]:
-    found = failure_sets(one)
+def _sizes(found: FailureSets) -> Counter[int]:
     return Counter([*(len(one.failures) for one in found.losing), *map(len, found.undecided)])

@@ -24,7 +24,7 @@ from ackproof_model.kafka_settings import (
     TRANSACTIONAL_ID,
     UNCLEAN_LEADER_ELECTION_ENABLE,
 )
-from ackproof_model.worst_case.answer import never_acked
+from ackproof_model.worst_case.answer import acks_nothing
 from ackproof_model.worst_case.failure_sets import (
     EVENTS,
     Exposed,
@@ -82,23 +82,65 @@ def lost(setup: Setup) -> Lost:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replication:
+    """The settings that decide which failures lose records; setups with equal ones lose alike.
+
+    unclean, elr: as stated, None for the version's default. brokers: as in `Configuration`. racks,
+    flushes_every_record: as in `Setup`. combined: the number of nodes with both roles, 0 for nodes
+    with one.
+    """
+
+    kafka_version: str
+    zookeeper: bool
+    elr: bool | None
+    acks: Acks
+    replicas: int
+    min_insync_replicas: int
+    unclean: bool | None
+    brokers: int | None
+    racks: int
+    flushes_every_record: bool
+    combined: int
+
+
+def replication_of(setup: Setup, partition: Configuration | None = None) -> Replication:
+    """Return the settings of a setup. partition: another partition of the same cluster."""
+    partition = partition or setup.partition
+    return Replication(
+        kafka_version=partition.kafka_version,
+        zookeeper=setup.zookeeper,
+        elr=partition.elr,
+        acks=partition.acks,
+        replicas=partition.replication_factor,
+        min_insync_replicas=partition.min_insync_replicas,
+        unclean=partition.unclean_leader_election,
+        brokers=partition.brokers,
+        racks=setup.racks,
+        flushes_every_record=setup.flushes_every_record,
+        combined=setup.own.combined.value if setup.combined and setup.own.combined else 0,
+    )
+
+
 def found_sets(setup: Setup) -> FailureSets:
-    asked = exposed(setup)
-    if never_acked(setup.partition):
+    return sets_of(replication_of(setup))
+
+
+@cache
+def sets_of(one: Replication) -> FailureSets:
+    asked = exposed(one)
+    if acks_nothing(
+        one.kafka_version, acks=one.acks, replicas=one.replicas, minimum=one.min_insync_replicas
+    ):
         return FailureSets(losing=(), survived=largest_sets(asked), undecided=())
     return failure_sets(asked)
 
 
-def exposed(setup: Setup, partition: Configuration | None = None) -> Exposed:
-    """Return the inputs that decide about losses; setups with the same rules share one object."""
-    partition = partition or setup.partition
-    combined = setup.own.combined.value if setup.combined and setup.own.combined else 0
+@cache
+def exposed(one: Replication) -> Exposed:
+    """Return the inputs that decide about losses; those with the same rules share one object."""
     return _exposed(
-        question_of(setup, partition),
-        partition.acks == "0",
-        setup.flushes_every_record,
-        setup.racks,
-        combined,
+        question(one), one.acks == "0", one.flushes_every_record, one.racks, one.combined
     )
 
 
@@ -111,54 +153,37 @@ def _exposed(question: Question, acks_0: bool, flushed: bool, racks: int, combin
     )
 
 
-def question_of(setup: Setup, partition: Configuration | None = None) -> Question:
+def question_of(setup: Setup) -> Question:
     """Return the rules of a setup; in ZooKeeper mode those of the last version that has it."""
-    partition = partition or setup.partition
-    return _question(
-        partition.kafka_version,
-        elr=partition.elr,
-        zookeeper=setup.zookeeper,
-        # A sole replica acks alone in any case.
-        acks="all" if partition.acks == "all" or partition.replication_factor == 1 else "1",
-        replicas=partition.replication_factor,
-        minimum=min(partition.min_insync_replicas, partition.replication_factor),
-        unclean=partition.unclean_leader_election,
-    )
+    return question(replication_of(setup))
 
 
 @cache
-def _question(
-    version: str,
-    *,
-    elr: bool | None,
-    zookeeper: bool,
-    acks: Acks,
-    replicas: int,
-    minimum: int,
-    unclean: bool | None,
-) -> Question:
-    on = Profile.of(version).elr if elr is None else elr
-    if zookeeper and not Profile.of(version).zookeeper:
+def question(one: Replication) -> Question:
+    """Return the rules that apply; in ZooKeeper mode those of the last version that has it."""
+    version = one.kafka_version
+    on = Profile.of(version).elr if one.elr is None else one.elr
+    if one.zookeeper and not Profile.of(version).zookeeper:
         version = LAST_WITH_ZOOKEEPER
     return Question(
         kafka_version=version,
-        elr=on and not zookeeper,
-        acks=acks,
-        replicas=replicas,
-        min_insync_replicas=minimum,
-        # A sole replica is elected in any case.
-        unclean=replicas > 1 and Profile.of(version).elects_uncleanly(unclean),
+        elr=on and not one.zookeeper,
+        # A sole replica acks alone in any case, and is elected in any case.
+        acks="all" if one.acks == "all" or one.replicas == 1 else "1",
+        replicas=one.replicas,
+        min_insync_replicas=min(one.min_insync_replicas, one.replicas),
+        unclean=one.replicas > 1 and Profile.of(version).elects_uncleanly(one.unclean),
     )
 
 
 def losing(setup: Setup, partition: Configuration) -> tuple[Failures, ...]:
     """Return the smallest losing sets of another partition of the same cluster."""
-    return () if never_acked(partition) else _losing(exposed(setup, partition))
+    return losing_sets(replication_of(setup, partition))
 
 
 @cache
-def _losing(asked: Exposed) -> tuple[Failures, ...]:
-    return tuple(failures_of(one.failures) for one in failure_sets(asked).losing)
+def losing_sets(one: Replication) -> tuple[Failures, ...]:
+    return tuple(failures_of(loss.failures) for loss in sets_of(one).losing)
 
 
 @cache
@@ -181,7 +206,7 @@ def traced(setup: Setup, known: Risk) -> Risk:
     if loss.found is None:
         argument = tuple(_argument(setup, loss))
         return replace(known, trace=argument, at_risk=loss.at_risk, untraced=None)
-    way = _story(exposed(setup).question, loss.found, failures.count(Failure.DISK_REPLACED))
+    way = _story(question_of(setup), loss.found, failures.count(Failure.DISK_REPLACED))
     text = f"{known.text}: {way.at_risk}"
     return replace(known, trace=way.sentences, at_risk=way.at_risk, text=text, untraced=None)
 

@@ -155,11 +155,18 @@ def _read_then_gone(configuration: Configuration, worst: WorstCase) -> Answer:
 
 def never_acked(configuration: Configuration) -> str:
     """Return why every send is refused: before 3.7, if min.insync.replicas exceeds the replicas."""
-    freeze = configuration.profile.hw_freeze
-    too_many = configuration.min_insync_replicas > configuration.replication_factor
-    if configuration.acks == "all" and too_many and not freeze:
-        return "min.insync.replicas exceeds the replication factor, so nothing is acked"
-    return ""
+    nothing = acks_nothing(
+        configuration.kafka_version,
+        acks=configuration.acks,
+        replicas=configuration.replication_factor,
+        minimum=configuration.min_insync_replicas,
+    )
+    return "min.insync.replicas exceeds the replication factor, so nothing is acked" * nothing
+
+
+def acks_nothing(kafka_version: str, *, acks: str, replicas: int, minimum: int) -> bool:
+    """Whether every send is refused."""
+    return acks == "all" and minimum > replicas and not Profile.of(kafka_version).hw_freeze
 
 
 def _with_altered(worst: WorstCase) -> Counts:

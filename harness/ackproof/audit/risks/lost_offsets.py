@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ackproof.audit.answer import Decision, Effect, Risk
 from ackproof.audit.assumption import When
-from ackproof.audit.changes import decided_by_each
+from ackproof.audit.changes import decided_by
 from ackproof.audit.consumers import without_offset
 from ackproof.audit.effective import (
     OFFSETS,
@@ -132,10 +132,7 @@ def _remedies(
         partition=replace(offsets, brokers=brokers if enough else None),
         settings={**settings, REPLICAS: replicas},
     )
-    return {
-        failures: [*map(_of_offsets, decisions)]
-        for failures, decisions in decided_by_each(of_offsets, sets).items()
-    }
+    return {failures: [*map(_of_offsets, decided_by(of_offsets, failures))] for failures in sets}
 
 
 def _of_offsets(one: Decision) -> Decision:
