@@ -60,9 +60,16 @@ def test_a_kept_cluster_can_be_reached_and_asked(engine: DockerClient, tmp_path:
         assert "acks" in answer["unstated"]
         lost = [one for one in answer["risks"] if one["effect"] == "lost"]
         assert {one["when"].get("acks") for one in lost if len(one["failures"]) == 1} <= {"0", "1"}
+        [name] = re.findall(r"end it: ackproof clean (\S+)", notes)
+        [cleaned] = printed(ackproof("clean", "--json"))
+        assert name in cleaned["left_up"]
         none = ackproof("predict", "--from-cluster", bootstrap, "--topic", "order")
         assert none.returncode == 2
         assert "it has orders" in none.stderr
+        [cleaned] = printed(ackproof("clean", name, "--json"))
+        assert cleaned["containers"] == 4
+        assert name not in cleaned["left_up"]
+        assert ackproof("clean", name).returncode == 2
     finally:
         remove(engine, process.pid)
 

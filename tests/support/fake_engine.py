@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,7 +22,8 @@ class FakeEngine:
 
     `images` are references of local images, `registry` those that can be pulled, or the error of
     the registry. `containers`, `networks` and `volumes` are names with labels. Each attempt to
-    remove an object raises the next of its `errors`. `info` and `version` are the engine's answers.
+    remove an object raises the next of its `errors`. Containers named in `running` run. `info` and
+    `version` are the engine's answers.
     """
 
     def __init__(
@@ -33,6 +34,7 @@ class FakeEngine:
         networks: Labelled = (),
         volumes: Labelled | None = None,
         errors: Mapping[str, list[APIError]] | None = None,
+        running: Collection[str] = (),
         info: Mapping[str, Any] | None = None,
         version: Mapping[str, Any] | None = None,
     ) -> None:
@@ -55,6 +57,7 @@ class FakeEngine:
         self._registry = registry
         self._containers, self._networks, self._volumes = containers, networks, volumes
         self._errors = errors or {}
+        self._running = running
 
     def _get_image(self, reference: str) -> None:
         if reference not in self.local:
@@ -74,7 +77,12 @@ class FakeEngine:
         assert all
         assert filters == {"label": "io.ackproof=1"}
         return [
-            {"Id": name, "Names": [f"/{name}"], "Labels": labels}
+            {
+                "Id": name,
+                "Names": [f"/{name}"],
+                "Labels": labels,
+                "State": "running" if name in self._running else "exited",
+            }
             for name, labels in self._containers
         ]
 

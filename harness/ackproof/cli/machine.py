@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ackproof.cli.options import RUNS, Json, Out, print_json, print_result, stderr, stdout
-from ackproof.errors import ExitCode
+from ackproof.errors import ExitCode, ScenarioError
 
 if TYPE_CHECKING:
     from ackproof.containers.images import BrokerImage
@@ -32,26 +33,65 @@ def doctor(out: Out = RUNS, as_json: Json = False) -> None:
 
 
 def clean(
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="[NAME]",
+            help="A cluster that `run --keep` left up: only it is removed.",
+            show_default=False,
+        ),
+    ] = "",
+    *,
+    kept: Annotated[
+        bool, typer.Option("--kept", help="Also remove the clusters that `run --keep` left up.")
+    ] = False,
     everything: Annotated[
-        bool, typer.Option("--all", help="Also remove what belongs to runs that are still running.")
+        bool,
+        typer.Option(
+            "--all", help="Also remove those, and what belongs to runs that are still running."
+        ),
     ] = False,
     as_json: Json = False,
 ) -> None:
     """Remove containers, networks, volumes and temporary files of runs whose process has ended.
 
-    Example: [bold]ackproof clean[/]
+    A cluster that `run --keep` left up stays while it runs, and is listed. Examples:
+    [bold]ackproof clean[/], [bold]ackproof clean 20261129T041053Z-acks-1[/]
     """
-    from ackproof.containers.engine import connect, remove_leftovers
+    from ackproof.containers import engine
     from ackproof_spark.spark import scratch
 
-    folders = scratch.remove_orphans()
-    removed = remove_leftovers(connect(), everything=everything)
+    client = engine.connect()
+    if name:
+        living = engine.kept_clusters(engine.leftovers(client, everything=True))
+        if name not in living:
+            raise ScenarioError(
+                f"no cluster that `run --keep` left up has the name {name}",
+                hint=f"These have: {', '.join(sorted(living)) or 'none'}.",
+            )
+        folders, removed = 0, engine.remove_run(client, name)
+    else:
+        folders = scratch.remove_orphans()
+        removed = engine.remove_leftovers(client, everything=everything, kept=kept)
+    now = datetime.now(UTC)
+    left = engine.kept_clusters(engine.leftovers(client, everything=True))
+    ages = {
+        one: timedelta(seconds=round((now - since).total_seconds())) for one, since in left.items()
+    }
     lines = [
         f"removed {removed.containers} containers, {removed.networks} networks, "
         f"{removed.volumes} volumes, {folders} temporary folders",
         *(f"kept {remaining}" for remaining in removed.kept),
+        *(
+            f"left up by run --keep for {age}: {one}; end it: ackproof clean {one}"
+            for one, age in ages.items()
+        ),
     ]
-    document = {**asdict(removed), "temporary_folders": folders}
+    document = {
+        **asdict(removed),
+        "temporary_folders": folders,
+        "left_up": {one: since.isoformat() for one, since in left.items()},
+    }
     print_result("\n".join(lines), document, as_json=as_json)
 
 

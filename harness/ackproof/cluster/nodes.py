@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from ackproof.cluster.node import KafkaNode, NodeFactory
 from ackproof.cluster.topology import Topology, ZooKeeper
 from ackproof.cluster.zookeeper import ZooKeeperMetadata
 from ackproof.containers import commands, images
+from ackproof.containers.engine import mark_kept
 from ackproof.errors import ClusterError
 from ackproof.proxy.proxy import LinkProxy, Route
 from ackproof_faults.interfaces.cluster import TopicPartition
@@ -50,13 +51,18 @@ class ClusterNodes:
         #: Start of this run, if the cluster is reused (`pool`): older log lines belong to the
         #: previous run.
         self.since: datetime | None = None
-        #: Whether the cluster stays up after this process, until `ackproof clean`.
+        #: See `leave_up`.
         self.left_up = False
         #: The source of committed leaders and ISRs.
         self._committed: Admin | ZooKeeperMetadata = self.admin
         if isinstance(topology.metadata, ZooKeeper):
             servers = (f"127.0.0.1:{node.external_port}" for node in topology.controllers)
             self._committed = ZooKeeperMetadata(",".join(servers))
+
+    def leave_up(self) -> None:
+        """Let the cluster stay up after this process, until `ackproof clean` names it."""
+        mark_kept(self.client, self.run_id, datetime.now(UTC))
+        self.left_up = True
 
     @property
     def run_id(self) -> str:

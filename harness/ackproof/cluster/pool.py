@@ -116,7 +116,7 @@ class ClusterPool(contextlib.AbstractContextManager["ClusterPool"]):
         finally:
             self._leased = None
         if self.leave_up:
-            lease.cluster.left_up = True
+            lease.cluster.leave_up()
             self.left = lease.cluster
         if lease.reusable and self._reuse and not self.leave_up and leaves_no_trace(scenario):
             self._idle = kind, lease

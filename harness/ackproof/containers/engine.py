@@ -11,6 +11,9 @@ container registry cannot pull it. An object is a leftover when its harness proc
 process id is looked up on this machine: do not clean an engine that another host or container also
 uses, because objects of a harness that runs there look like leftovers. A process id that is in use
 again hides a leftover; `everything=True` lists it.
+
+A cluster that `run --keep` left up has a volume with the label `io.ackproof.kept`: since when.
+While one of its containers runs it is no leftover, but is removed by its name, its run id.
 """
 
 from __future__ import annotations
@@ -23,7 +26,8 @@ import socket
 import tarfile
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -37,6 +41,7 @@ if TYPE_CHECKING:
 LABEL = "io.ackproof"
 LABEL_RUN = "io.ackproof.run"
 LABEL_PID = "io.ackproof.pid"
+LABEL_KEPT = "io.ackproof.kept"
 
 #: Seconds that the engine may take to answer a request other than a pull.
 _REQUEST_S = 60
@@ -52,13 +57,18 @@ Kind = Literal["container", "network", "volume"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leftover:
-    """A container, network or volume of ackproof; `pid` is 0 if its label is not a number."""
+    """A container, network or volume of ackproof; `pid` is 0 if its label is not a number.
+
+    running: a container that runs. kept_since: of the volume of a kept cluster.
+    """
 
     kind: Kind
     id: str
     name: str
     run_id: str
     pid: int
+    running: bool = False
+    kept_since: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +84,12 @@ class Removed:
 def labels(run_id: str) -> dict[str, str]:
     """Return the labels for every container, network and volume of this process."""
     return {LABEL: "1", LABEL_RUN: run_id, LABEL_PID: str(os.getpid())}
+
+
+def mark_kept(client: DockerClient, run_id: str, since: datetime) -> None:
+    """Mark a cluster as kept; labels of containers cannot change. Raises APIError."""
+    marks = {**labels(run_id), LABEL_KEPT: since.isoformat()}
+    client.api.create_volume(f"ackproof-{run_id}-kept", labels=marks)
 
 
 def connect() -> DockerClient:
@@ -189,7 +205,10 @@ def leftovers(client: DockerClient, *, everything: bool = False) -> tuple[Leftov
     ours = {"label": f"{LABEL}=1"}
     objects = [
         *(
-            _leftover("container", item["Id"], item["Names"][0].lstrip("/"), item["Labels"])
+            replace(
+                _leftover("container", item["Id"], item["Names"][0].lstrip("/"), item["Labels"]),
+                running=item.get("State") == "running",
+            )
             for item in client.api.containers(all=True, filters=ours)
             if item.get("Names")  # none while a container is created or removed
         ),
@@ -213,11 +232,24 @@ def _leftover(kind: Kind, id_: str, name: str, marks: dict[str, str]) -> Leftove
         name=name,
         run_id=marks.get(LABEL_RUN, ""),
         pid=int(pid) if pid.isdecimal() else 0,
+        kept_since=datetime.fromisoformat(marks[LABEL_KEPT]) if LABEL_KEPT in marks else None,
     )
 
 
-def remove_leftovers(client: DockerClient, *, everything: bool = False) -> Removed:
-    return remove(client, leftovers(client, everything=everything))
+def kept_clusters(objects: Sequence[Leftover]) -> dict[str, datetime]:
+    """Return the kept clusters that run, by their names, with the time since when they are kept."""
+    running = {item.run_id for item in objects if item.running}
+    since = {item.run_id: item.kept_since for item in objects if item.kept_since}
+    return {name: at for name, at in since.items() if name in running}
+
+
+def remove_leftovers(
+    client: DockerClient, *, everything: bool = False, kept: bool = False
+) -> Removed:
+    """Remove leftovers; `kept`: also the kept clusters that run."""
+    objects = leftovers(client, everything=everything)
+    living = {} if everything or kept else kept_clusters(objects)
+    return remove(client, [item for item in objects if item.run_id not in living])
 
 
 def remove_run(client: DockerClient, run_id: str) -> Removed:

@@ -295,7 +295,7 @@ def _how_to_reach(cluster: KafkaCluster) -> str:
     lines = [
         f"the cluster is left up: bootstrap.servers={cluster.bootstrap_servers}",
         f"  a shell in broker {first}: docker exec -it {name} bash",
-        "  end it: ackproof clean",
+        f"  end it: ackproof clean {cluster.run_id}",
     ]
     if cluster.client_settings:
         lines.insert(1, f"  clients also need {', '.join(sorted(cluster.client_settings))}")

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from datetime import UTC, datetime
 from types import SimpleNamespace
 from uuid import uuid4
 
@@ -185,6 +186,36 @@ class TestLeftovers:
         everything = engine.leftovers(fake, everything=True)
         assert [item.name for item in everything] == ["mine", "orphan"]
         assert engine.remove(fake, everything).containers == 2
+
+    def test_a_kept_cluster_is_removed_once_it_is_dead_or_named(self, dead_pid):
+        since = datetime(2026, 11, 29, 4, tzinfo=UTC)
+
+        def kept(run):
+            return f"{run}-kept", {**marks(dead_pid, run), engine.LABEL_KEPT: since.isoformat()}
+
+        def fake():
+            return FakeEngine(
+                containers=[
+                    ("lives", marks(dead_pid, "r1")),
+                    ("also of it", marks(dead_pid, "r1")),
+                    ("dead", marks(dead_pid, "r2")),
+                    ("not kept", marks(dead_pid, "r3")),
+                ],
+                volumes=[kept("r1"), kept("r2")],
+                running=["lives", "not kept"],
+            )
+
+        assert engine.kept_clusters(engine.leftovers(fake())) == {"r1": since}
+        asked = fake()
+        engine.remove_leftovers(asked)
+        assert sorted(asked.removed) == ["dead", "not kept", "r2-kept"]
+        asked = fake()
+        engine.remove_run(asked, "r1")
+        assert sorted(asked.removed) == ["also of it", "lives", "r1-kept"]
+        for every in ({"kept": True}, {"everything": True}):
+            asked = fake()
+            engine.remove_leftovers(asked, **every)
+            assert len(asked.removed) == 6
 
     @pytest.mark.parametrize("pid", ["", "abc", "-1", "0", "9" * 30])
     def test_an_invalid_process_id_counts_as_ended(self, pid):
