@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
+import sys
+import tomllib
 from dataclasses import replace
+from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import jsonschema
@@ -20,6 +25,8 @@ from ackproof.scenario.shipped import schema_of
 from support.audits import CRASH, audit, orders, risk
 from support.json_schemas import closed
 from support.snapshots import plain
+
+ROOT = Path(__file__).parents[4]
 
 
 def as_json(value: object) -> dict:
@@ -152,3 +159,42 @@ def test_a_new_variant_of_an_old_risk_is_new() -> None:
     compared = difference(audit(orders(risks=(old,))), audit(orders(risks=(old, new))), base="m")
     [finding] = compared.new
     assert finding.variants == (new,)
+
+
+_LIGHT = """
+import sys
+
+absent = sys.argv.pop(1).split(",")
+
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in absent:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
+sys.meta_path.insert(0, Absent())
+from ackproof.cli.main import main
+main()
+"""
+
+
+def test_every_output_works_without_extras(tmp_path) -> None:
+    """With the packages of `dependencies` alone, and Python's own."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extra = project["optional-dependencies"]["beside-spark"]
+    packages = [re.match(r"[a-z0-9-]+", one)[0].replace("-", "_") for one in extra]
+    absent = [{"protobuf": "google", "google_crc32c": "google"}.get(one, one) for one in packages]
+    (tmp_path / "producer.properties").write_text("acks=1\n")
+    names = [one.name for one in OUTPUTS.values() if one.to == "file"]
+    files = [word for one in names for word in (f"--{one}", f"out.{one}")]
+    command = [sys.executable, "-c", _LIGHT, ",".join([*absent, "pyspark"]), "audit"]
+    done = subprocess.run(
+        [*command, "producer.properties", *files],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1, done.stderr
+    assert len(list(tmp_path.glob("out.*"))) == len(names) > 2
