@@ -266,11 +266,13 @@ def audit_files(
     kafka: str = "",
     topic: str = "",
     fail_on: Sequence[str] = (),
+    survive: Sequence[str] = (),
     against: str = "",
 ) -> Audit:
     """Return the audit of configuration files and folders, as `ackproof audit --json` prints it.
 
-    `fails` says whether it has a risk that `fail_on` counts. Raises ScenarioError.
+    `fails` says whether it has a risk that `fail_on` counts, or breaks a promise of `survive`.
+    Raises ScenarioError.
     """
     from ackproof.audit import request
 
@@ -280,6 +282,7 @@ def audit_files(
             kafka=kafka,
             topic=topic,
             fail_on=tuple(fail_on),
+            survive=tuple(survive),
             against=against,
         )
     )

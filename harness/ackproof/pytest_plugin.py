@@ -254,13 +254,16 @@ def chaos_audit(request: pytest.FixtureRequest) -> Callable[..., Audit]:
 
     def audited(*files: str, **options: Any) -> Audit:
         from ackproof.api import audit_files
-        from ackproof.audit.finding import findings, text
+        from ackproof.audit.finding import doubt_text, failing_doubts, findings, text
 
         folder = request.path.parent
         audited = audit_files(*(folder / file for file in files), **options)
         if audited.fails:
             failing = [one for one in findings(audited) if one.failing]
             lines = [f"{one.file}:{one.line}: {text(one)}" for one in failing]
+            lines += [
+                f"{one.file}:{one.line}: {doubt_text(one)}" for one in failing_doubts(audited)
+            ]
             pytest.fail("\n".join(lines), pytrace=False)
         return audited
 

@@ -189,6 +189,31 @@ class Verdict(StrEnum):
     NO = "NO"
 
 
+class Outcome(StrEnum):
+    """What becomes of a promise to lose no acknowledged record, the worst first.
+
+    ACCEPTED: records may be lost, and all these losses were accepted.
+    """
+
+    BROKEN = "broken"
+    NOT_DECIDED = "not decided"
+    ACCEPTED = "accepted"
+    KEPT = "kept"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promised:
+    """Failures after which no acknowledged record of an answer is to be lost (`--survive`).
+
+    promise: as it was stated. failing: whether the outcome makes the audit fail.
+    """
+
+    promise: str
+    failures: Failures
+    outcome: Outcome
+    failing: bool = False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ways:
     """How many sets of failures lose acked records. Of long ones only the mildest are counted.
@@ -209,8 +234,9 @@ class Answer:
     topic, producer, consumer: '' if no file names one. cluster: its name if there are several, with
     the version of its brokers. settings: those that decide, with their sources. unstated: settings
     that decide and that no file states. survives: sets of failures after which no acked record is
-    lost, as a complete search or an argument shows. always_lost: whether something is lost under
-    every combination of values that no file states. alike: further topics with the same answer.
+    lost, as a complete search or an argument shows. promised: the failures of `--survive`, with
+    what becomes of them. always_lost: whether something is lost under every combination of values
+    that no file states. alike: further topics with the same answer.
     alternatives: the answers after one change, after two, and so on. table: of failures; None if no
     output shows it (`Detail`). verdict, ways, worst: about the losses that were not accepted, once
     the audit is finished. worst: the worst one, with its trace.
@@ -226,6 +252,7 @@ class Answer:
     risks: tuple[Risk, ...]
     survives: tuple[Failures, ...]
     undecided: tuple[Failures, ...] = ()
+    promised: tuple[Promised, ...] = ()
     always_lost: bool = False
     alike: tuple[str, ...] = ()
     alternatives: tuple[Alternative, ...] = ()
@@ -306,11 +333,25 @@ class Weakening:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Doubt:
+    """A promise that neither a search nor an argument decides.
+
+    file, line: of a setting of the answer.
+    """
+
+    answer: Answer
+    promised: Promised
+    file: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
     """What a change makes possible, and what it ends. Accepted risks are left out.
 
     base: the name of the earlier configuration. more: losses of which more records are at risk.
-    without_effect: weaker values that change nothing.
+    without_effect: weaker values that change nothing. undecided: promised failures that are not
+    decided and were before.
     """
 
     base: str
@@ -318,6 +359,7 @@ class Difference:
     ended: tuple[Finding, ...]
     more: tuple[Growth, ...] = ()
     without_effect: tuple[Weakening, ...] = ()
+    undecided: tuple[Doubt, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -332,7 +374,8 @@ class Group:
 class Audit:
     """All answers about the files that were read. not_looked_at: what an audit does not cover.
 
-    version, mode: None if no file states it, or if several clusters differ. difference: from an
+    version, mode: None if no file states it, or if several clusters differ. promises: those of
+    `--survive`, as they were stated. difference: from an
     earlier configuration, if it was compared with one. groups: of alike answers, the worst first,
     once it is finished. seconds: what each part of it took.
     """
@@ -345,10 +388,15 @@ class Audit:
     warnings: tuple[str, ...] = ()
     not_looked_at: tuple[str, ...] = ()
     difference: Difference | None = None
+    promises: tuple[str, ...] = ()
     groups: tuple[Group, ...] = ()
     seconds: Mapping[str, float] = field(default_factory=dict, compare=False)
 
     @property
     def fails(self) -> bool:
-        """Whether a risk fails."""
-        return any(risk.failing for answer in self.answers for risk in answer.risks)
+        """Whether a risk or a promise fails."""
+        return any(
+            any(risk.failing for risk in answer.risks)
+            or any(promised.failing for promised in answer.promised)
+            for answer in self.answers
+        )

@@ -13,14 +13,16 @@ from ackproof.audit.answer import (
     Answer,
     Audit,
     Difference,
+    Doubt,
     Effect,
     Finding,
     Growth,
+    Outcome,
     Risk,
     Weakening,
 )
 from ackproof.audit.failure import covers
-from ackproof.audit.finding import findings, of_answer
+from ackproof.audit.finding import doubts, findings, of_answer
 from ackproof.audit.weakening import growth, weakenings
 from ackproof.errors import ScenarioError
 from ackproof_model.kafka_settings import ENABLE_IDEMPOTENCE
@@ -38,11 +40,13 @@ def difference(before: Audit | None, after: Audit, *, base: str) -> Difference:
     more: list[Growth] = []
     without_effect: list[Weakening] = []
     earlier = {_who(answer): answer for answer in before.answers} if before else {}
+    undecided: list[Doubt] = []
     changed: dict[object, set[Effect]] = defaultdict(set)
     for finding in added:
         changed[_who(finding.answer)].add(finding.risk.effect)
     alike = _alike(old)
     for answer in after.answers:
+        undecided += _newly_undecided(earlier.get(_who(answer)), doubts(answer, after))
         if was := earlier.get(_who(answer)):
             known = [*_known(of_answer(answer, after), alike)]
             grown = [*growth(was, answer, known, after)]
@@ -60,7 +64,14 @@ def difference(before: Audit | None, after: Audit, *, base: str) -> Difference:
         ended=tuple(ended),
         more=tuple(more),
         without_effect=tuple(without_effect),
+        undecided=tuple(undecided),
     )
+
+
+def _newly_undecided(was: Answer | None, found: Iterable[Doubt]) -> Iterator[Doubt]:
+    """Yield the promises that are not decided, of a new answer or kept before."""
+    kept = {one.failures for one in was.promised if one.outcome is Outcome.KEPT} if was else ()
+    yield from (one for one in found if was is None or one.promised.failures in kept)
 
 
 def _known(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from ackproof.audit.answer import Answer, Audit, Effect, Risk
 from ackproof.audit.identity import in_audit
+from ackproof.audit.promise import breaks, with_failing_promises
 from ackproof.errors import ScenarioError
 
 _LIKELIHOODS = ("possible", "certain")
@@ -30,13 +31,14 @@ class Threshold:
 DEFAULT_EFFECTS = (Effect.LOST, Effect.REFUSED)
 
 
-def thresholds(values: Sequence[str]) -> tuple[Threshold, ...]:
+def thresholds(values: Sequence[str], *, promised: bool = False) -> tuple[Threshold, ...]:
     """Return the thresholds of the values of `--fail-on`; the default is `possible`.
 
-    A value has effects, a likelihood, or both, separated by commas or spaces. Raises ScenarioError
-    for an unknown word.
+    A value has effects, a likelihood, or both, separated by commas or spaces. promised: whether
+    promises decide which losses fail; then the default is `refused`. Raises ScenarioError for an
+    unknown word.
     """
-    return tuple(map(_threshold, values or ["possible"]))
+    return tuple(map(_threshold, values or [Effect.REFUSED if promised else "possible"]))
 
 
 def _threshold(value: str) -> Threshold:
@@ -61,10 +63,10 @@ def _threshold(value: str) -> Threshold:
 
 
 def with_failing(audit: Audit, of: Sequence[Threshold]) -> Audit:
-    """Return the audit with a mark on each risk that reaches a threshold.
+    """Return the audit with a mark on each risk that reaches a threshold or breaks a promise.
 
-    If it was compared with an earlier configuration, only new risks fail, and those of which more
-    records are at risk.
+    Promises that fail are marked, too. If the audit was compared with an earlier configuration,
+    only new risks fail, and those of which more records are at risk.
     """
     new = None
     if audit.difference:
@@ -75,13 +77,13 @@ def with_failing(audit: Audit, of: Sequence[Threshold]) -> Audit:
         }
 
     def marked(answer: Answer, risk: Risk) -> Risk:
-        fails = any(threshold.reached_by(risk) for threshold in of)
+        fails = breaks(answer, risk) or any(threshold.reached_by(risk) for threshold in of)
         if fails and (new is None or in_audit(answer, risk) in new):
             return replace(risk, failing=True)
         return risk
 
-    answers = tuple(
+    answers = (
         replace(answer, risks=tuple(marked(answer, risk) for risk in answer.risks))
         for answer in audit.answers
     )
-    return replace(audit, answers=answers)
+    return with_failing_promises(replace(audit, answers=tuple(answers)))

@@ -148,6 +148,8 @@ EVENTS: Mapping[Failure, Event] = {
         meaning="the topic gets more partitions", once="partitions are added"
     ),
 }
+#: Failures of routine operation, of which a promise of "any 1 failure" speaks.
+ORDINARY = (Failure.CRASH, Failure.CLEAN_RESTART, Failure.LEADER_MOVE)
 #: Failures after which a log may lack records.
 LOG_LOST = frozenset(failure for failure, event in EVENTS.items() if event.loses_log)
 #: Failures that are alike: what a broker does in each. Those that leave its log come first.

@@ -5,10 +5,12 @@ from __future__ import annotations
 from ackproof.audit.answer import (
     Answer,
     Audit,
+    Doubt,
     Effect,
     Finding,
     Growth,
     Measure,
+    Outcome,
     Risk,
     Weakening,
 )
@@ -86,19 +88,43 @@ def unaffected(weakening: Weakening) -> str:
 
 
 def of_answer(answer: Answer, audit: Audit) -> list[Finding]:
-    fallback = audit.read[0].file if audit.read else ""
     found = []
     for alike in variants(answer.risks):
-        file, line = _place(answer, alike[0], fallback)
+        file, line = _place(answer, alike[0], _fallback(audit))
         found.append(
             Finding(answer=answer, risk=alike[0], variants=tuple(alike), file=file, line=line)
         )
     return found
 
 
-def _place(answer: Answer, risk: Risk, fallback: str) -> tuple[str, int]:
+def doubts(answer: Answer, audit: Audit) -> list[Doubt]:
+    """Return the promises about an answer that are not decided."""
+    file, line = _place(answer, None, _fallback(audit))
+    return [
+        Doubt(answer=answer, promised=one, file=file, line=line)
+        for one in answer.promised
+        if one.outcome is Outcome.NOT_DECIDED
+    ]
+
+
+def failing_doubts(audit: Audit) -> list[Doubt]:
+    """Return the promises that fail because they are not decided."""
+    every = (one for answer in audit.answers for one in doubts(answer, audit))
+    return [one for one in every if one.promised.failing]
+
+
+def doubt_text(doubt: Doubt) -> str:
+    after = phrase(doubt.promised.failures)
+    return f"{_topic(doubt.answer)}no search decides whether records are lost after {after}"
+
+
+def _fallback(audit: Audit) -> str:
+    return audit.read[0].file if audit.read else ""
+
+
+def _place(answer: Answer, risk: Risk | None, fallback: str) -> tuple[str, int]:
     """Return file and line of the setting that decides, else of any setting that a file states."""
-    sources = [one.source for one in risk.decided_by]
+    sources = [one.source for one in risk.decided_by] if risk else []
     sources += [given.source for given in answer.settings.values()]
     for source in sources:
         if isinstance(source, FileLine):

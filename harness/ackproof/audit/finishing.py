@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
-from ackproof.audit.answer import Answer, Audit, Effect, Group, Risk, Verdict, Ways
+from ackproof.audit.answer import Answer, Audit, Effect, Group, Outcome, Risk, Verdict, Ways
 from ackproof.audit.assumption import Versions
 from ackproof.audit.failure import Failures, how_rare, milder
 from ackproof.audit.identity import identity
 from ackproof.audit.losses import traced
+from ackproof.audit.promise import breaks
 from ackproof_model.kafka_settings import ACKS, REPLICATION_FACTOR
 
 #: The most topics with the same answer that have an answer each.
@@ -26,7 +27,7 @@ def finished(audit: Audit) -> Audit:
     answers: list[Answer] = []
     groups: list[Group] = []
     for group in _alike(audit.answers):
-        lost = _losses(group[0].risks)
+        lost = _losses(group[0])
         ways = _ways(lost)
         verdict = _verdict(group[0], ways, lost)
         worst = next((risk for risk in lost if risk.trace or risk.untraced), None)
@@ -44,14 +45,14 @@ def finished(audit: Audit) -> Audit:
     return replace(audit, answers=tuple(answers), groups=tuple(_worst_first(groups)))
 
 
-def _losses(risks: Iterable[Risk]) -> list[Risk]:
+def _losses(answer: Answer) -> list[Risk]:
     """Return the losses that nobody accepted, the worst first.
 
-    Losses after the most ordinary and the fewest failures come first. Among those that hold under
-    assumptions, the newest version and acks=all come first.
+    Losses that break a promise come first, then those after the most ordinary and the fewest
+    failures. Among those that hold under assumptions, the newest version and acks=all come first.
     """
-    lost = (risk for risk in risks if risk.effect is Effect.LOST and not risk.accepted)
-    return sorted(lost, key=_severity)
+    lost = [risk for risk in answer.risks if risk.effect is Effect.LOST and not risk.accepted]
+    return sorted(lost, key=lambda risk: (not breaks(answer, risk), *_severity(risk)))
 
 
 def _severity(risk: Risk) -> tuple[int, ...]:
@@ -97,11 +98,12 @@ def _worst_first(groups: Iterable[Group]) -> list[Group]:
 
 
 def _weakness(answer: Answer) -> tuple[int, ...]:
-    """Return what orders answers: the verdict, and after how ordinary failures records are lost."""
-    lost = _losses(answer.risks)
+    """Return what orders answers: promises, the verdict, and how ordinary failures lose records."""
+    lost = _losses(answer)
     undecided = sorted(map(how_rare, answer.undecided))
     weakest = _severity(lost[0]) if lost else undecided[0] if undecided else ()
-    return (list(Verdict).index(answer.verdict), *weakest)
+    promised = min((list(Outcome).index(one.outcome) for one in answer.promised), default=0)
+    return (promised, list(Verdict).index(answer.verdict), *weakest)
 
 
 def _alike(answers: Iterable[Answer]) -> list[list[Answer]]:
@@ -122,4 +124,5 @@ def _apart_from_topic(answer: Answer) -> object:
         tuple((identity(risk), bool(risk.accepted), risk.failing) for risk in answer.risks),
         answer.survives,
         answer.undecided,
+        answer.promised,
     )

@@ -44,10 +44,15 @@ def in_audit(answer: Answer, risk: Risk) -> InAudit:
 
 def fingerprint(answer: Answer, risk: Risk) -> str:
     """Return `in_audit` as a digest that is the same in every audit."""
-    *where, own = in_audit(answer, risk)
+    own = identity(risk)
     when = (f"{setting}={value}" for setting, value in own.when)
-    facts = (*where, own.effect, own.likelihood, own.case, *own.failures, *when)
-    return hashlib.sha256("\0".join(facts).encode()).hexdigest()
+    return digest(answer, own.effect, own.likelihood, own.case, *own.failures, *when)
+
+
+def digest(answer: Answer, *facts: str) -> str:
+    """Return a digest of facts of an answer."""
+    where = (answer.cluster, answer.topic, answer.producer, answer.consumer)
+    return hashlib.sha256("\0".join((*where, *facts)).encode()).hexdigest()
 
 
 def losses_after(risks: Iterable[Risk], failures: Failures) -> list[Risk]:

@@ -15,6 +15,7 @@ from ackproof.audit.detail import Detail
 from ackproof.audit.diff import at_revision, difference
 from ackproof.audit.failing import thresholds, with_failing
 from ackproof.audit.finishing import finished
+from ackproof.audit.promise import Stated, promises, with_promised
 from ackproof.errors import ScenarioError
 from ackproof.own_config.configuration import OwnConfig
 from ackproof.own_config.reading import client_settings, read_clusters, read_texts
@@ -26,8 +27,9 @@ class Request:
 
     files: of any shape that `own_config` reads, and folders. kafka: the version of the brokers; ''
     for that of the files. topic: only this one. from_cluster: a running cluster to ask as well,
-    with the settings of a client. fail_on: the risks that fail, as for `--fail-on`. against: a
-    revision of git or a path to compare with; then only new risks fail. prove: the cases to run on
+    with the settings of a client. fail_on: the risks that fail, as for `--fail-on`. survive: the
+    promises, as for `--survive`. against: a revision of git or a path to compare with; then only
+    new risks fail. prove: the cases to run on
     brokers, all losses if it is empty; None for none. scenarios, runs: folders for these runs.
     detail: what outputs show.
     """
@@ -38,6 +40,7 @@ class Request:
     from_cluster: str = ""
     client_config: Path | None = None
     fail_on: tuple[str, ...] = ()
+    survive: tuple[str, ...] = ()
     against: str = ""
     prove: tuple[str, ...] | None = None
     scenarios: Path = Path("audit")
@@ -51,7 +54,8 @@ def audit(request: Request) -> Audit:
     Raises ScenarioError if nothing can be read, for an unknown topic, and for unknown words in the
     request; with `prove` also the errors of a run.
     """
-    counted = thresholds(request.fail_on)
+    stated = promises(request.survive)
+    counted = thresholds(request.fail_on, promised=bool(stated))
     began = time.monotonic()
     clusters = read(request)
     read_at = time.monotonic()
@@ -62,8 +66,9 @@ def audit(request: Request) -> Audit:
     answered_at = time.monotonic()
     if request.prove is not None:
         whole = _proved(request, whole, clusters)
+    whole = with_promised(whole, stated)
     if request.against:
-        whole = replace(whole, difference=_compared(request, whole))
+        whole = replace(whole, difference=_compared(request, whole, stated))
     whole = finished(with_failing(whole, counted))
     kinds = len(whole.groups)
     judging = f"judging {kinds:,} kind{'s' * (kinds != 1)} of topics with their producers"
@@ -92,7 +97,7 @@ def read(request: Request) -> tuple[OwnConfig, ...]:
     return clusters
 
 
-def _compared(request: Request, after: Audit) -> Difference:
+def _compared(request: Request, after: Audit, stated: Sequence[Stated]) -> Difference:
     """Compare with the same files of a git revision, or with those of another path."""
     if Path(request.against).exists():
         clusters = read_clusters([Path(request.against)], kafka=request.kafka)
@@ -101,9 +106,10 @@ def _compared(request: Request, after: Audit) -> Difference:
         clusters = read_texts(earlier, kafka=request.kafka)
     names = {one.name for own in clusters for one in own.topics}
     nothing = not clusters[0].read or (request.topic and request.topic not in names)
-    before = (
-        None if nothing else audit_clusters(clusters, topic=request.topic, detail=Detail.TRACES)
-    )
+    before = None
+    if not nothing:
+        before = audit_clusters(clusters, topic=request.topic, detail=Detail.TRACES)
+        before = with_promised(before, stated)
     return difference(before, after, base=request.against)
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from itertools import combinations_with_replacement, product
 
 from ackproof.audit.answer import Effect
 from ackproof.audit.assumption import When
-from ackproof.audit.failure import EVENTS, WAYS, Failure, Failures
+from ackproof.audit.failure import EVENTS, WAYS, Failure, Failures, kinds
 
 #: What becomes of acked records, or of those who read and write.
 EFFECTS: Mapping[Effect, str] = {
@@ -78,6 +78,19 @@ def phrase_of(alike: Sequence[Failures], replicas: int | None = None) -> str:
         return f"{phrase(first, replicas)}, or {others_like_it} like it"
     before = [phrase((failure,)) for failure in others]
     return f"{_joined(before)}, then {_joined(parts)}" if before else _joined(parts)
+
+
+def phrase_of_any(sets: Iterable[Failures], replicas: int | None = None) -> str:
+    """Return alternatives of any kinds in words; of more than two kinds only the first."""
+    alike: dict[object, list[Failures]] = {}
+    for failures in sets:
+        alike.setdefault(kinds(failures), []).append(failures)
+    causes = [phrase_of(of_kind, replicas) for of_kind in alike.values()]
+    return (
+        " or ".join(causes)
+        if len(causes) < 3
+        else f"{causes[0]}, or {len(causes) - 1} other failures"
+    )
 
 
 #: Short names for the heads of columns.

@@ -79,6 +79,18 @@ def audit(
             show_default=False,
         ),
     ] = None,
+    survive: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--survive",
+            metavar="FAILURES",
+            help='Failures after which nothing acknowledged may be lost: "any 1 failure" (a crash, '
+            'a clean restart, a planned leader move), or failures together, such as "crash, '
+            'crash". End with 1 if records may be lost after them, or if that is not decided. May '
+            "be repeated; other losses count only with --fail-on.",
+            show_default=False,
+        ),
+    ] = None,
     against: Annotated[
         str,
         typer.Option(
@@ -123,9 +135,11 @@ def audit(
 ) -> None:
     """Say whether acknowledged records can be lost, after which failures, and what to change.
 
-    Needs no brokers. Exit codes: 0 no risk that --fail-on counts, 1 such a risk, 2 bad input.
+    Needs no brokers. Exit codes: 0 no risk that --fail-on counts and no broken promise of
+    --survive, 1 such a risk or promise, 2 bad input.
     Examples: [bold]ackproof audit docker-compose.yml application.yml[/],
-    [bold]ackproof audit deploy/ --against main[/]
+    [bold]ackproof audit deploy/ --against main[/],
+    [bold]ackproof audit deploy/ --survive "any 1 failure"[/]
     """
     gc.set_threshold(200_000)  # an audit makes many small records, and none is in a cycle
     if list_kinds:
@@ -146,6 +160,7 @@ def audit(
         from_cluster=from_cluster,
         client_config=client_config,
         fail_on=tuple(fail_on or ()),
+        survive=tuple(survive or ()),
         against=against,
         prove=tuple(cases) if prove else None,
         scenarios=to,

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ackproof.audit.answer import Answer, Cell, Column, Effect, Risk, Row, Word
-from ackproof.audit.failure import Failures, kinds
 from ackproof.audit.identity import losses_after
-from ackproof.audit.words import condition, phrase_of, short
+from ackproof.audit.words import condition, phrase_of, phrase_of_any, short
 
 _STOPS = {Effect.WRITES_STOP: "writes stop after", Effect.READS_STOP: "reads stop after"}
 _Tone = Literal["good", "bad", "unclear", "plain"]
@@ -122,12 +121,7 @@ def _label(row: Row, replicas: int | None) -> str:
         return _STOPS[row.effect]
     if row.effect is Effect.LOST:
         return phrase_of(row.sets, replicas)
-    alike: dict[object, list[Failures]] = {}
-    for failures in row.sets:
-        alike.setdefault(kinds(failures), []).append(failures)
-    causes = [phrase_of(sets) for sets in alike.values()]
-    few = len(causes) < 3
-    return " or ".join(causes) if few else f"{causes[0]}, or {len(causes) - 1} other failures"
+    return phrase_of_any(row.sets)
 
 
 def _runs(risks: Sequence[Risk]) -> str:

@@ -40,6 +40,7 @@ def document(audit: Audit) -> dict[str, Any]:
         "refused": [asdict(one) for one in audit.refused],
         "warnings": audit.warnings,
         "kafka": {"version": _given(audit.version), "mode": _given(audit.mode)},
+        "promises": audit.promises,
         "answers": [_answer(one) for one in audit.answers],
         "not_looked_at": audit.not_looked_at,
         "against": _difference(audit.difference) if audit.difference else None,
@@ -140,6 +141,7 @@ def _answer(answer: Answer) -> dict[str, Any]:
         "risks": _risks(answer.risks),
         "survives": answer.survives,
         "undecided": answer.undecided,
+        "promised": [asdict(one) for one in answer.promised],
         "alike": answer.alike,
         "alternatives": [_alternative(one) for one in answer.alternatives],
     }

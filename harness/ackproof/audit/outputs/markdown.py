@@ -4,17 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ackproof.audit.answer import Audit, Difference, Verdict
+from ackproof.audit.answer import Audit, Difference, Outcome, Verdict
 from ackproof.audit.finding import grown, title, unaffected
-from ackproof.audit.outputs.summary import Summary, summaries
+from ackproof.audit.outputs.summary import Summary, promises, summaries
 
 _SIGNS = {Verdict.YES: "❌", Verdict.NO: "✅"}
+_OUTCOMES = {
+    Outcome.BROKEN: "❌",
+    Outcome.NOT_DECIDED: "⚠️",
+    Outcome.ACCEPTED: "⚠️",
+    Outcome.KEPT: "✅",
+}
 _MOST_GROUPS = 20
 
 
 def render(audit: Audit) -> str:
-    """Return the text: the difference first if there is one, then each group of topics."""
-    lines = list(_difference(audit.difference)) if audit.difference else []
+    """Return the text: promises, the difference if there is one, then each group of topics."""
+    lines = [f"- {_OUTCOMES[one.outcome]} {_cell(one.text)}" for one in promises(audit)]
+    lines += [""] * bool(lines)
+    lines += _difference(audit.difference) if audit.difference else []
     for refused in audit.refused:
         lines += [f"> not read: `{refused.file}`: {_cell(refused.reason)}", ""]
     for warning in audit.warnings:

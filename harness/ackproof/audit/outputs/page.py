@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ackproof.audit.answer import Audit, Verdict
+from ackproof.audit.answer import Audit, Outcome, Verdict
 from ackproof.audit.finding import detail, grown, title, unaffected
-from ackproof.audit.outputs.summary import summaries
+from ackproof.audit.outputs.summary import promises, summaries
 from ackproof.rendering.pages import static_page
 
 #: Groups of topics on a page.
@@ -17,6 +17,8 @@ def render(audit: Audit) -> str:
         "audit.html.j2",
         title="Can acknowledged records be lost?",
         audit=audit,
+        promises=promises(audit),
+        outcomes={Outcome.BROKEN: "finding", Outcome.KEPT: ""},
         summaries=summaries(audit)[:_MOST_GROUPS],
         tones={Verdict.YES: "lost", Verdict.NO: "kept"},
         pills={"bad": "lost", "good": "kept"},

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import PurePath
 from typing import Any
 
-from ackproof.audit.answer import Audit, Finding
-from ackproof.audit.finding import findings, text
-from ackproof.audit.identity import fingerprint
+from ackproof.audit.answer import Audit, Doubt, Finding
+from ackproof.audit.finding import doubt_text, failing_doubts, findings, text
+from ackproof.audit.identity import digest, fingerprint
 from ackproof.audit.words import EFFECTS
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -21,9 +22,13 @@ def render(audit: Audit) -> str:
 
 
 def sarif(audit: Audit, *, version: str) -> dict[str, Any]:
-    """Return the log. Failing risks are errors, the others notes. version: of ackproof."""
-    every = findings(audit)
+    """Return the log. Failing risks and promises are errors, other risks notes.
+
+    version: of ackproof.
+    """
+    every, doubts = findings(audit), failing_doubts(audit)
     rules = {finding.rule: _rule(finding) for finding in every}
+    rules |= {_UNDECIDED["id"]: _UNDECIDED} if doubts else {}
     index = {rule: at for at, rule in enumerate(rules)}
     refused = [
         {
@@ -49,7 +54,10 @@ def sarif(audit: Audit, *, version: str) -> dict[str, Any]:
                 "invocations": [
                     {"executionSuccessful": True, "toolConfigurationNotifications": refused}
                 ],
-                "results": [_result(one, index[one.rule]) for one in every],
+                "results": [
+                    *(_result(one, index[one.rule]) for one in every),
+                    *(_undecided(one, index[_UNDECIDED["id"]]) for one in doubts),
+                ],
             }
         ],
     }
@@ -63,6 +71,28 @@ def _rule(finding: Finding) -> dict[str, Any]:
         "name": finding.rule.replace("/", "-"),
         "shortDescription": {"text": f"{effect} ({case})" if case else effect},
         "helpUri": f"{_DOCS}/{page}",
+    }
+
+
+#: The rule of promises that are not decided.
+_UNDECIDED: Mapping[str, Any] = {
+    "id": "promise/not-decided",
+    "name": "promise-not-decided",
+    "shortDescription": {"text": "no search decides whether acknowledged records are lost"},
+    "helpUri": f"{_DOCS}/reference/audit.md",
+}
+
+
+def _undecided(doubt: Doubt, rule: int) -> dict[str, Any]:
+    failures = doubt.promised.failures
+    return {
+        "ruleId": _UNDECIDED["id"],
+        "ruleIndex": rule,
+        "level": "error",
+        "message": {"text": doubt_text(doubt)},
+        "locations": [_location(doubt.file, doubt.line)],
+        "partialFingerprints": {"risk/v1": digest(doubt.answer, "promise", *sorted(failures))},
+        "properties": {"failures": list(failures)},
     }
 
 

@@ -9,10 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ackproof.audit.answer import Answer, Audit, Decision, Effect, Group, Risk, Verdict
+from ackproof.audit.answer import (
+    Answer,
+    Audit,
+    Decision,
+    Effect,
+    Group,
+    Outcome,
+    Risk,
+    Verdict,
+)
+from ackproof.audit.failure import Failures
 from ackproof.audit.outputs.cells import ShownTable, shown
+from ackproof.audit.promise import loses_after
 from ackproof.audit.table import STOPS
-from ackproof.audit.words import EFFECTS, condition, phrase
+from ackproof.audit.words import EFFECTS, condition, phrase, phrase_of_any
 from ackproof.own_config.configuration import JAVA_CLIENT, KAFKA, LIBRDKAFKA, Default, Origin
 from ackproof.safer_settings import spelled
 from ackproof_model.kafka_settings import (
@@ -75,6 +86,59 @@ class Summary:
         """The head of the way to a loss, with its case and the values for which it holds."""
         about = ", ".join(filter(None, (self.how_case, self.how_when)))
         return f"How, in the fewest steps{f' ({about})' if about else ''}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownPromise:
+    """A promise of `--survive` in a sentence, with its worst outcome."""
+
+    text: str
+    outcome: Outcome
+
+
+def promises(audit: Audit) -> list[ShownPromise]:
+    return [_shown_promise(audit, promise) for promise in audit.promises]
+
+
+def _shown_promise(audit: Audit, promise: str) -> ShownPromise:
+    outcomes = {
+        one.outcome
+        for group in audit.groups
+        for one in group.answer.promised
+        if one.promise == promise
+    }
+    worst = min(outcomes, key=list(Outcome).index, default=Outcome.KEPT)
+    having: list[tuple[Group, list[Failures]]] = []
+    for group in audit.groups:
+        of_group = [
+            one.failures
+            for one in group.answer.promised
+            if (one.promise, one.outcome) == (promise, worst)
+        ]
+        if of_group:
+            having.append((group, of_group))
+    return ShownPromise(
+        text=f"Promise to survive '{promise}': {_outcome(worst, having)}", outcome=worst
+    )
+
+
+def _outcome(worst: Outcome, having: Sequence[tuple[Group, Sequence[Failures]]]) -> str:
+    if worst is Outcome.KEPT:
+        return "KEPT, no acknowledged record is lost."
+    first, sets = having[0]
+    answer = first.answer
+    who = ", ".join(filter(None, (answer.topic, answer.producer)))
+    others = sum(max(len(group.topics), 1) for group, _ in having) - 1
+    more = f" and {others:,} more" if others else ""
+    where = f" ({who}{more})" if who else ""
+    after = phrase_of_any(sets)
+    if worst is Outcome.ACCEPTED:
+        return f"its losses were accepted, after {after}{where}."
+    if worst is Outcome.NOT_DECIDED:
+        return f"NOT DECIDED, no search decides whether records are lost after {after}{where}."
+    breaking = [risk for risk in answer.risks if any(loses_after(risk, one) for one in sets)]
+    held = f", {condition(breaking[0].when)}" if all(risk.when for risk in breaking) else ""
+    return f"BROKEN, acknowledged records may be lost after {after}{held}{where}."
 
 
 def summaries(audit: Audit) -> list[Summary]:

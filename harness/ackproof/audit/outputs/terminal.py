@@ -11,15 +11,21 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from ackproof.audit.answer import Audit, Difference, Verdict
+from ackproof.audit.answer import Audit, Difference, Outcome, Verdict
 from ackproof.audit.finding import grown, text, title, unaffected
-from ackproof.audit.outputs.summary import Summary, summaries
+from ackproof.audit.outputs.summary import Summary, promises, summaries
 from ackproof.console import print_item, say
 from ackproof.own_config.configuration import NoFile
 
 #: Styles of verdicts, and of cells.
 _TONES = {Verdict.YES: "bold red", Verdict.NO: "bold green"}
 _STYLES = {"good": "green", "bad": "bold red", "unclear": "yellow", "plain": ""}
+_OUTCOMES = {
+    Outcome.BROKEN: "bold red",
+    Outcome.NOT_DECIDED: "bold yellow",
+    Outcome.ACCEPTED: "bold yellow",
+    Outcome.KEPT: "bold green",
+}
 #: Groups of topics that are listed after the first one.
 _MOST_GROUPS = 12
 _MOST_WARNINGS = 8
@@ -30,10 +36,14 @@ _LABEL = 24
 
 
 def print_audit(console: Console, audit: Audit, *, verbose: bool = False) -> None:
-    """Print the difference, the worst answer in full, and a line for each further group of topics.
+    """Print the promises, the difference, the worst answer, and a line for each other group.
 
     Warnings come last. With `verbose` every group is printed in full, and every warning.
     """
+    for promise in promises(audit):
+        say(console, promise.text, style=_OUTCOMES[promise.outcome])
+    if audit.promises:
+        console.print()
     if audit.difference:
         _print_difference(console, audit.difference)
     groups = summaries(audit)

@@ -296,3 +296,15 @@ def test_the_list_has_every_effect_failure_and_kind(capsys) -> None:
     out = capsys.readouterr().out
     assert {word for word in [*Effect, *Failure, *kinds()] if word not in out} == set()
     assert "removed by: kafka.version=3.9.1" in out
+
+
+def test_promise_is_the_first_line_and_the_exit_code(folder: Path, capsys) -> None:
+    files = write({"server.properties": SERVER.format(1), "producer.properties": ALL})
+    options = ("--kafka", "4.1.1", "--survive")
+    assert ackproof("audit", *files, *options, "any 1 failure") == ExitCode.HOLDS
+    assert capsys.readouterr().out.startswith("Promise to survive 'any 1 failure': KEPT")
+    assert ackproof("audit", *files, *options, "power_loss, lag") == ExitCode.VIOLATED
+    assert ackproof("audit", *files, *options, "any failure") == ExitCode.USAGE
+    message = capsys.readouterr().err
+    assert "any 1 failure" in message
+    assert "clean_restart" in message
