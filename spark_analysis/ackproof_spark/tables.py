@@ -93,8 +93,11 @@ LEDGER = _table("""
 """)
 
 #: One row a send of an application, to recognize its record. `kind` lists which of id, digest and
-#: key its acked log has; `identity` joins the SHA-256 of each in hex.
-IDENTITIES = _table("producer bigint, sequence bigint, kind string, identity string")
+#: key its acked log has; `identity` joins the SHA-256 of each in hex. `text`: its key, else its id,
+#: else the digest, such as `key order-17`.
+IDENTITIES = _table("""
+    producer bigint, sequence bigint, kind string, identity string, text string?
+""")
 
 #: One row an acked send of an application that may or may not be lost; `reason` says why.
 UNDECIDABLE = _table("topic string, partition int, producer bigint, sequence bigint, reason string")

@@ -138,6 +138,12 @@ class AckedSend(BaseModel):
             if (value := getattr(self, part)) is not None
         )
 
+    @property
+    def text(self) -> str:
+        """What its owner knows it by: the key, else the id, else the digest of the value."""
+        name = next(part for part in ("key", "id", "digest") if getattr(self, part) is not None)
+        return f"{name} {getattr(self, name)}"
+
     def __str__(self) -> str:
         at = "without an offset" if self.offset is None else f"at offset {self.offset}"
         return f"{self.topic}-{self.partition}, acked {at}, key {self.key!r}"
@@ -206,10 +212,18 @@ def read(path: Path, problems: LogProblems, *, lenient: bool = False) -> Iterato
 
     Raises AckedLogError with file and line for a complete but wrong line, unless `lenient`.
     """
+    for send, _ in read_lines(path, problems, lenient=lenient):
+        yield send
+
+
+def read_lines(
+    path: Path, problems: LogProblems, *, lenient: bool = False
+) -> Iterator[tuple[AckedSend, str]]:
+    """Yield each send as `read` does, with its line as it stands; of CSV and Parquet as JSON."""
     suffix = path.suffix.lower()
     source = {".csv": _csv_rows, ".parquet": _parquet_rows}.get(suffix, _json_rows)
     try:
-        for number, row in source(path, problems):
+        for number, row, line in source(path, problems):
             try:
                 send = _send(row)
             except ValueError as error:
@@ -219,7 +233,7 @@ def read(path: Path, problems: LogProblems, *, lenient: bool = False) -> Iterato
                 problems.wrong.append(wrong.message)
                 continue
             if send is not None:
-                yield _with_usable_times(send, problems)
+                yield _with_usable_times(send, problems), line or json.dumps(row, default=str)
     except OSError as error:
         raise AckedLogError(f"{path} cannot be read: {error.strerror or error}") from None
 
@@ -302,7 +316,8 @@ def _with_usable_times(send: AckedSend, problems: LogProblems) -> AckedSend:
     return send.model_copy(update={"sent_at": None, "resolved_at": None})
 
 
-_Rows = Iterator[tuple[int, Mapping[str, Any]]]
+#: Number, values and text of each row; '' where a row is no text.
+_Rows = Iterator[tuple[int, Mapping[str, Any], str]]
 
 
 def _parsed(line: bytes) -> dict[str, Any] | None:
@@ -334,7 +349,7 @@ def _json_rows(path: Path, problems: LogProblems) -> _Rows:
                 problems.torn.append(number)
                 problems.last_torn = True
             else:
-                yield number, row
+                yield number, row, line.decode().rstrip("\r\n")
 
 
 def _is_foreign(line: bytes, row: Mapping[str, Any] | None) -> bool:
@@ -366,6 +381,7 @@ def _csv_rows(path: Path, problems: LogProblems) -> _Rows:
                 yield (
                     rows.line_num,
                     {name: value for name, value in row.items() if value not in _ABSENT},
+                    "",
                 )
         except (csv.Error, UnicodeDecodeError) as error:
             raise AckedLogError(f"{path}, line {rows.line_num}: {error}") from None
@@ -381,7 +397,8 @@ def _parquet_rows(path: Path, problems: LogProblems) -> _Rows:
             for batch in file.iter_batches(_ROWS):
                 for row in batch.to_pylist():
                     number += 1
-                    yield number, {name: value for name, value in row.items() if value is not None}
+                    known = {name: value for name, value in row.items() if value is not None}
+                    yield number, known, ""
     except (pa.ArrowException, UnicodeDecodeError) as error:  # names of columns are text
         raise AckedLogError(f"{path} is not a whole Parquet file: {error}") from None
 

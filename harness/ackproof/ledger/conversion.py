@@ -202,6 +202,7 @@ def _identities(sends: Sequence[AckedSend], first: int, common: dict[str, object
         "sequence": pa.array(range(first, first + len(sends)), pa.int64()),
         "kind": pa.array([send.kind for send in sends]),
         "identity": pa.array([send.identity for send in sends]),
+        "text": pa.array([send.text for send in sends]),
     }
     return arrow_stream.assemble(IDENTITIES, len(sends), common, columns)
 

@@ -81,12 +81,12 @@ def _acks(history: History, leader: int) -> list[_Event]:
     offset = "without an offset" if history.offset is None else f"at offset {history.offset}"
     isr = f", ISR {fmt.brokers_set(history.isr)}" if history.isr else ""
     upto = "" if history.last_offset is None else f", at offset {history.last_offset}"
+    which = history.identity or f"sequence {history.sequence} of producer {history.producer}"
     events = [
         (
             history.sent_at,
             (_PRODUCER, leader),
-            f"sends sequence {history.sequence} of producer {history.producer}"
-            + (", the first that is lost" if several else ""),
+            f"sends {which}" + (", the first that is lost" if several else ""),
         ),
         (
             history.first_acked_at,

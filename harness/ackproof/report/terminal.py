@@ -226,6 +226,8 @@ def _print_lost(console: Console, verdict: Verdict, overview: Overview) -> None:
         _head(console, f"Lost records ({fmt.count(verdict.observed.get('lost', 0))})")
     for group in overview.groups:
         print_item(console, " - ", wording.story(group, verdict.faults))
+    if lines := wording.acked_lines_sentence(overview):
+        say(console, f"{lines}.")
 
 
 def _head(console: Console, title: str) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from ackproof.report import formatting as fmt
-from ackproof.runs.overview import LossGroup
+from ackproof.runs.overview import LossGroup, Overview
 from ackproof.runs.verdict import (
     COUNTS,
     NOT_KAFKA,
@@ -298,7 +298,7 @@ def story(group: LossGroup, windows: Sequence[FaultReport]) -> str:
     """Describe lost records of one partition and fault, with the evidence of the first."""
     first = group.first
     partition = f"{first.topic}-{first.partition}"
-    which = f"producer {first.producer} sequence {first.sequence}"
+    which = first.identity or f"producer {first.producer} sequence {first.sequence}"
     during = next(
         (f" during {fault(window)}" for window in windows if window.window == first.window),
         "",
@@ -313,6 +313,12 @@ def story(group: LossGroup, windows: Sequence[FaultReport]) -> str:
         f"LOST {fmt.count(group.count)} records of {partition}, acked {_offsets(group)}"
         f"{_times(group)}{during}; the first is {which}{evidence}"
     )
+
+
+def acked_lines_sentence(overview: Overview) -> str:
+    """Return where the lines of an application's acked logs are; '' without any."""
+    files = ", ".join(f"{fmt.count(n)} in {name}" for name, n in overview.acked_lines.items())
+    return f"Lines of the acked logs, in the run directory: {files}" if files else ""
 
 
 def _offsets(group: LossGroup) -> str:

@@ -105,7 +105,10 @@ class LossLane(Record):
 
 
 class LostRecord(Record):
-    """A row of the `anomalies` table."""
+    """A row of the `anomalies` table.
+
+    identity: of an application's send, such as `key order-17`; '' for a send of ours.
+    """
 
     topic: str
     partition: int
@@ -115,6 +118,7 @@ class LostRecord(Record):
     resolved_at: Moment | None
     window: int | None
     found: str
+    identity: str = ""
 
 
 class LossGroup(Record):
@@ -141,7 +145,8 @@ class Losses(Record):
 class History(Record):
     """Lost records with equal rows in the table `lost_stories`.
 
-    `producer`, `sequence`, `offset` and `sent_at` are those of the record that was acked first.
+    `producer`, `sequence`, `offset`, `sent_at` and `identity` (as of `LostRecord`) are those of the
+    record that was acked first.
     """
 
     count: int
@@ -169,6 +174,7 @@ class History(Record):
     truncated_at: Moment | None
     held_by: list[int]
     case: str
+    identity: str = ""
 
 
 class SaferStep(Record):
@@ -222,6 +228,8 @@ class Overview(Record):
     histories: list[History]
     #: The model's shortest trace to a loss, if records were lost.
     trace: Diagram | None = None
+    #: The number of lines in each file with lines of an application's acked logs.
+    acked_lines: dict[str, int] = Field(default_factory=dict)
     #: None if no prediction was made for safer settings.
     safer: Safer | None = None
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ackproof.errors import RunDirectoryError, ScenarioError
+from ackproof.judgement import acked_lines
 from ackproof.judgement.availability import Attempts, attempts
 from ackproof.judgement.evidence import Evidence, by_partition, moment_of
 from ackproof.judgement.overview.losses import histories, losses_of, read_lost
@@ -51,14 +52,15 @@ _STATE_COLUMNS = (
 
 
 def write(evidence: Evidence, verdict: Verdict, spark: SparkSession) -> None:
-    """Write `overview.json` of a judged run. Raises DiskError, SparkError."""
+    """Write `overview.json` and `acked_lines/` of a judged run. Raises DiskError, SparkError."""
     run_dir = evidence.run_dir
     few = verdict.observed.get("sent", 0) <= _FEW
+    lines = acked_lines.write(evidence)
     overview = _collect(
         evidence,
         verdict,
         _locally(evidence) if few else lambda grouping: grouping.answer_in_spark(spark, run_dir),
-    )
+    ).model_copy(update={"acked_lines": lines})
     runs.write_model(run_dir / NAME, overview, indent=None)
 
 

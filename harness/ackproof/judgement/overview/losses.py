@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from ackproof.judgement.evidence import ABSENT, Evidence, Numbers, int64, moment_of
+from ackproof.judgement.evidence import (
+    ABSENT,
+    Evidence,
+    Numbers,
+    int64,
+    moment_of,
+    number_of,
+)
 from ackproof.runs.overview import (
     MAX_GROUPS,
     MAX_HISTORIES,
@@ -24,7 +34,7 @@ from ackproof.runs.overview import (
     Mark,
 )
 from ackproof_spark.anomaly import Anomaly
-from ackproof_spark.tables import ANOMALIES, LOCATION, LOST_STORIES
+from ackproof_spark.tables import ANOMALIES, IDENTITIES, LOCATION, LOST_STORIES
 
 #: Of a lane.
 _MAX_MARKS = 50
@@ -195,7 +205,31 @@ def _lost_records(evidence: Evidence, rows: Sequence[int]) -> dict[int, LostReco
         for row, record in zip(here, taken.to_pylist(), strict=True):
             records[row] = LostRecord(**record)
         before += batch.num_rows
-    return records
+    named = identities(evidence, [(one.producer, one.sequence) for one in records.values()])
+    return {
+        row: one.model_copy(update={"identity": named.get((one.producer, one.sequence), "")})
+        for row, one in records.items()
+    }
+
+
+def identities(
+    evidence: Evidence, sends: Iterable[tuple[int | None, int | None]]
+) -> dict[tuple[int | None, int | None], str]:
+    """Return what an application knows its sends by, by producer and sequence."""
+    by_producer: defaultdict[int | None, list[int | None]] = defaultdict(list)
+    for producer, sequence in sends:
+        by_producer[producer].append(sequence)
+    named: dict[tuple[int | None, int | None], str] = {}
+    for file in evidence.files("identities"):
+        producer = number_of(file)
+        if producer not in by_producer:
+            continue
+        chosen = [("sequence", "in", by_producer[producer])]
+        with suppress(pa.ArrowException, OSError):  # a damaged file hides no loss
+            table = pq.read_table(file, schema=IDENTITIES, filters=chosen)
+            for row in table.select(["sequence", "text"]).to_pylist():
+                named[producer, row["sequence"]] = row["text"] or ""
+    return named
 
 
 def histories(evidence: Evidence) -> list[History]:
@@ -219,7 +253,12 @@ def histories(evidence: Evidence) -> list[History]:
         .sort_by([("count_all", "descending")])
         .slice(0, MAX_HISTORIES)
     )
-    return [_history(row) for row in grouped.to_pylist()]
+    found = [_history(row) for row in grouped.to_pylist()]
+    named = identities(evidence, [(one.producer, one.sequence) for one in found])
+    return [
+        one.model_copy(update={"identity": named.get((one.producer, one.sequence), "")})
+        for one in found
+    ]
 
 
 def _history(row: Mapping[str, Any]) -> History:
@@ -235,4 +274,4 @@ def _history(row: Mapping[str, Any]) -> History:
             for name in _LISTS
         },
     }
-    return History(**{name: row.get(name) for name in History.model_fields} | renamed)
+    return History(**{name: row[name] for name in History.model_fields if name in row} | renamed)
