@@ -172,4 +172,9 @@ def _look_up(
         options.print_json(verdict.model_dump(mode="json"))
     else:
         print_run(options.stdout(), verdict, run_dir)
+    if verdict.observed.get("unseen") and not logs.end_marker:
+        options.print_note(
+            "--end-marker may decide: it writes one record to each partition, whose offset proves "
+            "where the log ends."
+        )
     options.exit_with([verdict], options.with_metrics(metrics, [(run_dir, verdict)]))

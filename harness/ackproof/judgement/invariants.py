@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ackproof.errors import RunDirectoryError
 from ackproof.judgement import client_checks, cluster_checks, exercise, expectations
@@ -16,6 +18,7 @@ from ackproof.judgement.findings import disagreements
 from ackproof.runs import directory as runs
 from ackproof.runs import manifest
 from ackproof.runs.recovery import recover_run
+from ackproof_spark.anomaly import Anomaly
 
 
 class Consequence(StrEnum):
@@ -90,7 +93,13 @@ ADMISSIONS: Sequence[Admission] = (
 
 def _unseen(evidence: Evidence) -> Iterator[str]:
     if unseen := evidence.observed["unseen"]:
-        yield f"{unseen} acked sends could not be looked up"
+        why = Counter(
+            row["found"]
+            for batch in evidence.batches("anomalies", ("anomaly", "found"))
+            for row in batch.filter(pc.equal(batch["anomaly"], str(Anomaly.UNSEEN))).to_pylist()
+        )
+        first = "".join(f": {found}" for found, _ in why.most_common(1))
+        yield f"{unseen} acked sends could not be looked up{first}"
 
 
 def _bottlenecks(evidence: Evidence) -> Iterator[str]:

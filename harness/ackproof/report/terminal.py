@@ -26,6 +26,7 @@ from ackproof.runs.verdict import FaultReport, Verdict, Word
 #: Colours of `Outcome.as_expected`.
 _EXPECTED = {"yes": "green", "no": "bold red", "undecided": "bold yellow"}
 _FINDING = "bold red"
+_MET = {"met": "green", "not met": "bold red", "not known": "bold yellow"}
 #: From this width on, the table of a comparison has its questions in full.
 _WIDE = 110
 #: The least width of a configuration in that table.
@@ -166,7 +167,8 @@ def _print_expectations(console: Console, verdict: Verdict) -> None:
     for column in ("what", "expected", "observed", "met"):
         table.add_column(column, overflow="fold")
     for line in verdict.expectations:
-        met = Text("met", style="green") if line.met else Text("not met", style="bold red")
+        word = wording.met(verdict, line)
+        met = Text(word, style=_MET[word])
         table.add_row(Text(line.what), Text(line.wanted), Text(line.text), met)
     console.print(table)
 

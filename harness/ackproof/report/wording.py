@@ -80,12 +80,14 @@ def _records(verdict: Verdict) -> tuple[Tone, str, str]:
     """Return the tone, the brief sentence, and its end with the number of acked records."""
     lost, acked = (verdict.observed.get(key, 0) for key in ("lost", "acked"))
     of_all = f" of {_acked(acked)}"
-    if lost and verdict.verdict is Word.INCONCLUSIVE:
-        return "lost", f"{fmt.count(lost)} not found", of_all
     if lost:
-        return "lost", f"lost {fmt.count(lost)}", of_all
+        undecided = verdict.verdict is Word.INCONCLUSIVE
+        brief = f"{fmt.count(lost)} not found" if undecided else f"lost {fmt.count(lost)}"
+        return "lost", brief, of_all
     if not acked:
         return "unclear", "acked no record", ""
+    if unseen := verdict.observed.get("unseen", 0):
+        return "unclear", f"{fmt.count(unseen)} not found", f"{of_all}, which may be lost"
     if not _complete(verdict):
         return "unclear", "found no loss", f" among {_acked(acked)}"
     if verdict.observed.get(REMOVED, 0):
@@ -127,6 +129,14 @@ def names(verdicts: Sequence[Verdict]) -> str:
 def unmet(expectation: Expectation) -> str:
     """``loss: expected none, observed 3``."""
     return f"{expectation.what}: expected {expectation.wanted}, observed {expectation.text}"
+
+
+def met(verdict: Verdict, expectation: Expectation) -> str:
+    """Return whether an expectation is met; an absence is only known of a conclusive run."""
+    if not expectation.met:
+        return "not met"
+    absence = verdict.verdict is Word.INCONCLUSIVE and expectation.wanted == "none"
+    return "not known" if absence else "met"
 
 
 def kafka(version: str) -> str:

@@ -107,6 +107,20 @@ def test_a_cause_has_the_number_of_its_case_unless_it_is_unexplained(explained, 
     assert wording.cause_title(unexplained) == "unexplained"
 
 
+def test_an_absence_is_not_known_of_a_run_that_is_undecided(acks_1):
+    """12 acked records are not there, and the log may go on: nothing says that none is lost."""
+    none = Expectation(what="loss", wanted="none", observed="0", met=True)
+    some = Expectation(what="duplicates", wanted="some", observed="3", met=True)
+    unclear = verdict(acks_1, Word.INCONCLUSIVE, lost=0, unseen=12).model_copy(
+        update={"expectations": [none, some]}
+    )
+    assert wording.sentence(unclear).startswith("Undecided: 12 not found of ")
+    assert [wording.met(unclear, line) for line in (none, some)] == ["not known", "met"]
+    clear = unclear.model_copy(update={"verdict": Word.HOLDS, "observed": {"acked": 3}})
+    assert wording.met(clear, none) == "met"
+    assert wording.met(clear, none.model_copy(update={"met": False})) == "not met"
+
+
 def test_versions_and_commands():
     assert wording.kafka("4.3.1") == "Kafka 4.3.1"
     assert wording.kafka(NOT_KAFKA) == "not Apache Kafka"
