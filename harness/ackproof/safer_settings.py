@@ -24,6 +24,8 @@ from ackproof_model.kafka_settings import (
 KAFKA = "kafka.version"
 #: The name under which a change states another number of brokers.
 BROKERS = "brokers"
+#: The name under which a change gives the logs a volume.
+STORAGE = "storage"
 _USUAL_REPLICAS = 3
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
@@ -55,7 +57,8 @@ class Protection:
 
     unclean: a replica outside the ISR may be elected. elr: eligible leader replicas are on. racks:
     the number of racks over which replicas are spread, 0 without racks. flushes_every_record: a log
-    is flushed before the ack. brokers: their number, None if it is not known.
+    is flushed before the ack. brokers: their number, None if it is not known. without_volume: no
+    volume holds the logs.
     """
 
     kafka: str
@@ -68,11 +71,16 @@ class Protection:
     racks: int = 0
     flushes_every_record: bool = False
     brokers: int | None = None
+    without_volume: bool = False
 
 
 def candidates(now: Protection) -> Iterator[Change]:
     """Yield the changes that may make a partition safer, those that cost less first."""
     replicas, minimum = now.replicas, now.min_insync_replicas
+    if now.without_volume:
+        yield Change(
+            setting=STORAGE, value="volume", cost="a disk for each broker, which outlives its pods"
+        )
     if now.acks != "all":
         yield Change(
             setting=ACKS, value="all", cost="each send waits until all replicas in the ISR have it"

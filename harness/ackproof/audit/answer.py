@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ackproof.audit.assumption import Condition, When
 from ackproof.audit.failure import Failures
-from ackproof.own_config.configuration import FileRead, FileRefused, Given, Origin
+from ackproof.own_config.configuration import FileRead, FileRefused, Given, Origin, Storage
 
 if TYPE_CHECKING:
     from ackproof.audit.setups import Setup
@@ -236,7 +236,8 @@ class Answer:
     that decide and that no file states. survives: sets of failures after which no acked record is
     lost, as a complete search or an argument shows. promised: the failures of `--survive`, with
     what becomes of them. always_lost: whether something is lost under every combination of values
-    that no file states. alike: further topics with the same answer.
+    that no file states. storage: what holds the logs, if a file shows it. alike: further topics
+    with the same answer.
     alternatives: the answers after one change, after two, and so on. table: of failures; None if no
     output shows it (`Detail`). verdict, ways, worst: about the losses that were not accepted, once
     the audit is finished. worst: the worst one, with its trace.
@@ -254,6 +255,7 @@ class Answer:
     undecided: tuple[Failures, ...] = ()
     promised: tuple[Promised, ...] = ()
     always_lost: bool = False
+    storage: Storage | None = None
     alike: tuple[str, ...] = ()
     alternatives: tuple[Alternative, ...] = ()
     table: Table | None = None

@@ -24,6 +24,7 @@ from ackproof.audit.setups import (
     MODE,
     RACKS,
     REPLICAS,
+    STORAGE,
     UNCLEAN,
     Setup,
     hidden,
@@ -37,6 +38,7 @@ from ackproof.own_config.configuration import (
     KAFKA,
     Default,
     Given,
+    Holder,
     Origin,
     OwnConfig,
     Topic,
@@ -174,14 +176,21 @@ def _answer(group: Sequence[Setup], detail: Detail) -> Answer:
             any(risk.effect is Effect.LOST for risk in assumed.of(number))
             for number in range(len(assumed.whens))
         ),
+        storage=first.own.storage,
         alternatives=tuple(
             _alternative(decisions, of, merged=Detail.CHANGED in detail) for decisions, of in after
         ),
     )
     if Detail.TABLES in detail:
-        by_change = [((d[-1].setting, d[-1].change), of) for d, of in after]
+        by_change = [(_head(d[-1], first.own), of) for d, of in after]
         answer = replace(answer, table=table(answer, assumed, by_change))
     return answer
+
+
+def _head(change: Decision, own: OwnConfig) -> tuple[str, str]:
+    """Return a change for the head of a column: a chart's own name of a volume is too long."""
+    of_storage = own.storage is not None and change.setting == own.storage.setting
+    return (STORAGE, Holder.VOLUME) if of_storage else (change.setting, change.change)
 
 
 def _alternative(changes: tuple[Decision, ...], after: Assumed, *, merged: bool) -> Alternative:

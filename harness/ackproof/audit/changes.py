@@ -9,7 +9,7 @@ from functools import cache
 
 from ackproof import safer_settings
 from ackproof.audit.answer import Decision
-from ackproof.audit.failure import Failures, covers
+from ackproof.audit.failure import Failures, covers, how_rare
 from ackproof.audit.losses import (
     Replication,
     exposed,
@@ -21,7 +21,7 @@ from ackproof.audit.losses import (
 from ackproof.audit.risk import decision
 from ackproof.audit.setups import ELR, KAFKA, MINIMUM, MODE, REPLICAS, UNCLEAN, Setup, eras_of
 from ackproof.own_config.configuration import Count, Given, NoFile, OwnConfig, kafka_default
-from ackproof.safer_settings import BROKERS, Change, Protection, knows_elr, spelled
+from ackproof.safer_settings import BROKERS, STORAGE, Change, Protection, knows_elr, spelled
 from ackproof_model.configuration import Profile
 from ackproof_model.kafka_settings import (
     ACKS,
@@ -56,6 +56,7 @@ def _candidates(one: Replication) -> tuple[Change, ...]:
                 racks=one.racks,
                 flushes_every_record=one.flushes_every_record,
                 brokers=one.brokers,
+                without_volume=bool(one.emptied),
             )
         )
     )
@@ -65,6 +66,7 @@ def _candidates(one: Replication) -> tuple[Change, ...]:
 _EFFECTS: Mapping[str, Callable[[Replication, str], Replication]] = {
     KAFKA: lambda one, value: replace(one, kafka_version=_NEWEST, elr=None, zookeeper=False),
     BROKERS: lambda one, value: replace(one, replicas=int(value), brokers=int(value), combined=0),
+    STORAGE: lambda one, value: replace(one, emptied=frozenset()),
     BROKER_RACK: lambda one, value: replace(one, racks=one.replicas),
     ACKS: lambda one, value: replace(one, acks="all"),
     UNCLEAN: lambda one, value: replace(one, unclean=False),
@@ -117,6 +119,7 @@ def applied(setup: Setup, change: Change) -> Setup:
         combined=after.combined > 0,
         racks=after.racks,
         flushes_every_record=after.flushes_every_record,
+        emptied=after.emptied,
     )
 
 
@@ -193,22 +196,33 @@ def _pairs(one: Replication) -> tuple[tuple[Change, Change, FailureSets], ...]:
 
 def _decision(setup: Setup, change: Change, other: Change | None = None) -> Decision:
     """Return the decision for a change; its cost names the other change if it needs one."""
-    given = setup.settings.get(change.setting) or _present(setup, change.setting)
-    second = f"{other.setting}={other.value}" if other else ""
+    setting, value = _named(setup, change)
+    given = _present(setup, change.setting)
+    second = "=".join(_named(setup, other)) if other else ""
     together = f"only together with {second}" if other else ""
     proposed = decision(
-        change.setting,
+        setting,
         replace(given, source=NoFile.UNSTATED) if given.source is NoFile.ASSUMED else given,
-        change.value,
+        value,
         "; ".join(filter(None, (change.cost, together))),
         of=setup.producer if change.setting == ACKS else None,
     )
     return replace(proposed, together_with=second)
 
 
+def _named(setup: Setup, change: Change) -> tuple[str, str]:
+    """Return the setting and the new value of a change; for a volume those of its file."""
+    storage = setup.own.storage
+    of_storage = change.setting == STORAGE and storage is not None
+    return (storage.setting, storage.change) if storage and of_storage else change.name
+
+
 def _present(setup: Setup, setting: str) -> Given:
-    """Return the value of a setting that no file states."""
-    version = setup.own.kafka
+    """Return the present value of a setting."""
+    version, storage = setup.own.kafka, setup.own.storage
+    of_storage = Given(storage.value, storage.source) if storage and setting == STORAGE else None
+    if given := of_storage or setup.settings.get(setting):
+        return given
     if setting == KAFKA:
         return version or Given(str(setup.when.get(KAFKA, "")), NoFile.ASSUMED)
     if setting == BROKERS and setup.own.brokers:
@@ -327,7 +341,7 @@ def _harms(
 
 
 def _weight(every: _Alike) -> tuple[int, ...]:
-    """Return how many sets of one failure, of two, … lose or may lose, over all settings."""
+    """Return how many sets of one event, of two, … lose or may lose, over all settings."""
     sizes = Counter[int]()
     for one, count in every:
         for size, number in _sizes(sets_of(one)).items():
@@ -337,4 +351,5 @@ def _weight(every: _Alike) -> tuple[int, ...]:
 
 @cache
 def _sizes(found: FailureSets) -> Counter[int]:
-    return Counter([*(len(one.failures) for one in found.losing), *map(len, found.undecided)])
+    sets = [*(one.failures for one in found.losing), *found.undecided]
+    return Counter(how_rare(failures_of(one))[1] for one in sets)

@@ -8,12 +8,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 
+from ackproof.own_config.configuration import Holder, Storage
+
 
 class Failure(StrEnum):
     """An event in an operator's words; `EVENTS` says what each means."""
 
     CRASH = "crash"
     CLEAN_RESTART = "clean_restart"
+    RECREATED = "recreated"
     LEADER_MOVE = "leader_move"
     POWER_LOSS = "power_loss"
     DISK_REPLACED = "disk_replaced"
@@ -37,19 +40,23 @@ class Event:
     """What a failure is.
 
     once, several: the failure as a clause, so that any set of failures can be joined in a sentence;
-    a number fills the braces. a_broker, brokers: what one or several brokers do, in a sentence
-    about similar failures; '' for other events. loses_log: whether a log may lose records. of_site:
-    whether several machines end at once. severity: of the end of a broker, from 1 for the mildest;
-    0 for other events. perturbation: the model's perturbation by which a schedule causes the
-    failure; '' if no schedule can.
+    a number fills the braces. all_replicas: a clause about all replicas. a_broker, brokers: what
+    one or several brokers do, in a sentence about similar failures; '' for other events. loses_log:
+    whether a log may lose records, whatever holds it. in_turn: whether one ordinary step, such as a
+    rolling update, causes it for several brokers, one after the other. of_site: whether several
+    machines end at once. severity: of the end of a broker, from 1 for the mildest; 0 for other
+    events. perturbation: the model's perturbation by which a schedule causes the failure; '' if no
+    schedule can.
     """
 
     meaning: str
     once: str
     several: str = ""
+    all_replicas: str = ""
     a_broker: str = ""
     brokers: str = ""
     loses_log: bool = False
+    in_turn: bool = False
     of_site: bool = False
     severity: int = 0
     perturbation: str = ""
@@ -80,6 +87,14 @@ EVENTS: Mapping[Failure, Event] = {
         severity=1,
         perturbation="clean_stops",
     ),
+    Failure.RECREATED: Event(
+        meaning="a broker's pod or container is replaced; its log is gone if no volume holds it",
+        once="a broker's pod or container is replaced",
+        several="the pods or containers of {} brokers are replaced",
+        all_replicas="the pods or containers of all {} replicas are replaced (a rolling update)",
+        in_turn=True,
+        severity=3,
+    ),
     Failure.LEADER_MOVE: Event(
         meaning="a planned election of another member of the ISR",
         once="the leader is moved",
@@ -91,10 +106,11 @@ EVENTS: Mapping[Failure, Event] = {
         meaning="a broker's machine dies, and its log loses what was not flushed",
         once="a broker loses power",
         several="{} brokers lose power",
+        all_replicas="all {} replicas lose power",
         a_broker="loses power",
         brokers="lose power",
         loses_log=True,
-        severity=3,
+        severity=4,
         perturbation="power_losses",
     ),
     Failure.DISK_REPLACED: Event(
@@ -104,7 +120,7 @@ EVENTS: Mapping[Failure, Event] = {
         a_broker="loses its disk",
         brokers="lose their disks",
         loses_log=True,
-        severity=4,
+        severity=5,
     ),
     Failure.LOST_SESSION: Event(
         meaning="the controller fences a broker that runs",
@@ -148,8 +164,9 @@ EVENTS: Mapping[Failure, Event] = {
         meaning="the topic gets more partitions", once="partitions are added"
     ),
 }
-#: Failures of routine operation, of which a promise of "any 1 failure" speaks.
-ORDINARY = (Failure.CRASH, Failure.CLEAN_RESTART, Failure.LEADER_MOVE)
+#: Failures of routine operation, of which a promise of "any 1 failure" speaks; RECREATED only where
+#: no volume holds the logs.
+ORDINARY = (Failure.CRASH, Failure.CLEAN_RESTART, Failure.RECREATED, Failure.LEADER_MOVE)
 #: Failures after which a log may lack records.
 LOG_LOST = frozenset(failure for failure, event in EVENTS.items() if event.loses_log)
 #: Failures that are alike: what a broker does in each. Those that leave its log come first.
@@ -161,14 +178,26 @@ WAYS = sorted(
 
 @cache
 def how_rare(failures: Failures) -> tuple[int, int]:
-    """Return how rare a set of failures is: by its kind, then by its number of failures.
+    """Return how rare a set of failures is: by its kind, then by its number of events.
 
     Everyday events such as a restart come first, also two of them. Then comes a machine that loses
-    its log, and last a site: a rack, the controllers, or the logs of several machines.
+    its log, and last a site: a rack, the controllers, or the logs of several machines. One rolling
+    update replaces any number of pods.
     """
     logs = sum(EVENTS[failure].loses_log for failure in failures)
     of_site = logs > 1 or any(EVENTS[failure].of_site for failure in failures)
-    return (2 if of_site else logs, len(failures))
+    in_turn = [failure for failure in failures if EVENTS[failure].in_turn]
+    return (2 if of_site else logs, len(failures) - len(in_turn) + len(set(in_turn)))
+
+
+def emptied(storage: Storage | None) -> frozenset[Failure]:
+    """Return the failures after which a broker has an empty log because no volume holds it."""
+    if storage is None or storage.holder is Holder.VOLUME:
+        return frozenset()
+    ended = {Failure.RECREATED}
+    if not storage.restart_keeps:
+        ended |= {Failure.CRASH, Failure.CLEAN_RESTART}
+    return frozenset(ended)
 
 
 @cache
@@ -210,4 +239,5 @@ def milder(one: Failures, other: Failures) -> bool:
     ]
     rest = [Counter(event for event in each if not EVENTS[event].severity) for each in (one, other)]
     alike = rest[0] == rest[1] and len(ends[0]) == len(ends[1])
-    return alike and all(left <= right for left, right in zip(*ends, strict=True))
+    rarer = how_rare(one) > how_rare(other)  # a rolling update is one event
+    return alike and not rarer and all(left <= right for left, right in zip(*ends, strict=True))

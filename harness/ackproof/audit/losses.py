@@ -12,7 +12,7 @@ from ackproof.audit.risk import Kind, Subject, Text
 from ackproof.audit.setups import Setup
 from ackproof.audit.words import phrase
 from ackproof.kafka_versions import LAST_WITH_ZOOKEEPER
-from ackproof.safer_settings import BROKERS
+from ackproof.safer_settings import BROKERS, STORAGE
 from ackproof_model.configuration import Acks, Configuration, Profile, Truncation
 from ackproof_model.kafka_settings import (
     ACKS,
@@ -53,6 +53,7 @@ KIND = Kind(
         MIN_INSYNC_REPLICAS: "one less than the replicas, or as many",
         REPLICATION_FACTOR: "3",
         BROKERS: "3, if there are fewer",
+        STORAGE: "a volume for the logs",
         ELIGIBLE_LEADER_REPLICAS_VERSION: "1",
         "kafka.version": "4.1 or later",
         BROKER_RACK: "a rack for each replica",
@@ -87,8 +88,8 @@ class Replication:
     """The settings that decide which failures lose records; setups with equal ones lose alike.
 
     unclean, elr: as stated, None for the version's default. brokers: as in `Configuration`. racks,
-    flushes_every_record: as in `Setup`. combined: the number of nodes with both roles, 0 for nodes
-    with one.
+    flushes_every_record, recreates, emptied: as in `Setup`. combined: the number of nodes with both
+    roles, 0 for nodes with one.
     """
 
     kafka_version: str
@@ -102,6 +103,8 @@ class Replication:
     racks: int
     flushes_every_record: bool
     combined: int
+    recreates: bool = False
+    emptied: frozenset[Failure] = frozenset()
 
 
 def replication_of(setup: Setup, partition: Configuration | None = None) -> Replication:
@@ -119,6 +122,8 @@ def replication_of(setup: Setup, partition: Configuration | None = None) -> Repl
         racks=setup.racks,
         flushes_every_record=setup.flushes_every_record,
         combined=setup.own.combined.value if setup.combined and setup.own.combined else 0,
+        recreates=setup.recreates,
+        emptied=setup.emptied,
     )
 
 
@@ -140,16 +145,36 @@ def sets_of(one: Replication) -> FailureSets:
 def exposed(one: Replication) -> Exposed:
     """Return the inputs that decide about losses; those with the same rules share one object."""
     return _exposed(
-        question(one), one.acks == "0", one.flushes_every_record, one.racks, one.combined
+        representative(question(one)),
+        acks_0=one.acks == "0",
+        # A power loss ends a container, too.
+        flushed=one.flushes_every_record and Failure.CRASH not in one.emptied,
+        racks=one.racks,
+        combined=one.combined,
+        recreates=one.recreates,
+        emptied=one.emptied,
     )
 
 
 @cache
-def _exposed(question: Question, acks_0: bool, flushed: bool, racks: int, combined: int) -> Exposed:
-    if (same := representative(question)) is not question:
-        return _exposed(same, acks_0, flushed, racks, combined)
+def _exposed(
+    question: Question,
+    *,
+    acks_0: bool,
+    flushed: bool,
+    racks: int,
+    combined: int,
+    recreates: bool,
+    emptied: frozenset[Failure],
+) -> Exposed:
     return Exposed(
-        question=question, acks_0=acks_0, flushed=flushed, racks=racks, combined=combined
+        question=question,
+        acks_0=acks_0,
+        flushed=flushed,
+        racks=racks,
+        combined=combined,
+        recreates=recreates,
+        emptied=frozenset(map(str, emptied)),
     )
 
 
@@ -206,14 +231,16 @@ def traced(setup: Setup, known: Risk) -> Risk:
     if loss.found is None:
         argument = tuple(_argument(setup, loss))
         return replace(known, trace=argument, at_risk=loss.at_risk, untraced=None)
-    way = _story(question_of(setup), loss.found, failures.count(Failure.DISK_REPLACED))
+    disks = failures.count(Failure.DISK_REPLACED)
+    containers = sum(failure in setup.emptied for failure in failures)
+    way = _story(question_of(setup), loss.found, disks, containers)
     text = f"{known.text}: {way.at_risk}"
     return replace(known, trace=way.sentences, at_risk=way.at_risk, text=text, untraced=None)
 
 
 @cache
-def _story(question: Question, found: Minimum, disks: int) -> Story:
-    return story(question, found, disks=disks)
+def _story(question: Question, found: Minimum, disks: int, containers: int) -> Story:
+    return story(question, found, disks=disks, containers=containers)
 
 
 def _argument(setup: Setup, loss: Loss) -> Iterator[str]:
@@ -255,7 +282,8 @@ def largest_without(
 def case_of(setup: Setup, failures: Sequence[Failure]) -> str:
     """Return the case of a loss of acked records; '' if the catalogue has none like it."""
     configuration = setup.partition
-    taken = not LOG_LOST.isdisjoint(failures)
+    emptied = not setup.emptied.isdisjoint(failures) or Failure.DISK_REPLACED in failures
+    taken = emptied or not LOG_LOST.isdisjoint(failures)
     sole = configuration.replication_factor == 1 and taken
     if configuration.acks != "all" and not sole:
         if configuration.acks == "0":
@@ -263,7 +291,7 @@ def case_of(setup: Setup, failures: Sequence[Failure]) -> str:
         planned = {Failure.LEADER_MOVE, Failure.CLEAN_RESTART}.issuperset(failures)
         return "B3" if Failure.LOST_SESSION in failures else "B53" if planned else "B2"
     if taken:
-        return _by_lost_log(configuration, failures)
+        return _by_lost_log(configuration, failures, emptied=emptied)
     profile = configuration.profile
     if profile.truncation is Truncation.HIGH_WATERMARK:
         return "B10"
@@ -279,10 +307,12 @@ def by_unclean_election(setup: Setup) -> str:
     return "B54" if transactional else "B4"
 
 
-def _by_lost_log(configuration: Configuration, failures: Sequence[Failure]) -> str:
+def _by_lost_log(
+    configuration: Configuration, failures: Sequence[Failure], *, emptied: bool
+) -> str:
     if Failure.LEADER_MOVE in failures and not configuration.profile.broker_epochs:
         return "B31"  # a replica that lost its log is in the ISR again
-    return "B34" if Failure.DISK_REPLACED in failures else _by_power_loss(configuration, failures)
+    return "B34" if emptied else _by_power_loss(configuration, failures)
 
 
 def _by_power_loss(configuration: Configuration, failures: Sequence[Failure]) -> str:

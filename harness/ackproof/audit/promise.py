@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations_with_replacement
 
 from ackproof.audit.answer import Answer, Audit, Effect, Outcome, Promised, Risk
-from ackproof.audit.failure import ORDINARY, Failure, Failures, covers
+from ackproof.audit.failure import ORDINARY, Failure, Failures, covers, emptied
 from ackproof.errors import ScenarioError
 
 #: How many failures the sets of a promise have at most, as in the searches.
@@ -18,10 +18,14 @@ _ANY = re.compile(r"any\s+(\d+)\s+failures?")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stated:
-    """A promise. text: as it was stated. sets: of failures, each with at most three."""
+    """A promise. text: as it was stated. sets: of failures, each with at most three.
+
+    of_any: whether it is about any ordinary failures, not about those that it names.
+    """
 
     text: str
     sets: tuple[Failures, ...]
+    of_any: bool = False
 
 
 def promises(values: Sequence[str]) -> tuple[Stated, ...]:
@@ -48,7 +52,7 @@ def _stated(value: str) -> Stated:
         raise _refused(value, "no failure")
     if number > _MOST:
         raise _refused(value, f"searches cover {_MOST} failures at most")
-    return Stated(text=text, sets=sets)
+    return Stated(text=text, sets=sets, of_any=match is not None)
 
 
 def _refused(value: str, problem: str) -> ScenarioError:
@@ -70,11 +74,20 @@ def with_promised(audit: Audit, stated: Sequence[Stated]) -> Audit:
 
 
 def _promised(answer: Answer, stated: Iterable[Stated]) -> Iterator[Promised]:
+    kept = not emptied(answer.storage)
     for promise in stated:
         for failures in promise.sets:
-            yield Promised(
-                promise=promise.text, failures=failures, outcome=_outcome(answer, failures)
-            )
+            if kept and promise.of_any and Failure.RECREATED in failures:
+                continue
+            searched = _as_restarts(failures) if kept and answer.storage else failures
+            outcome = _outcome(answer, searched)
+            yield Promised(promise=promise.text, failures=failures, outcome=outcome)
+
+
+def _as_restarts(failures: Failures) -> Failures:
+    """Return failures with a clean restart for each new container, which finds its volume again."""
+    restart = {Failure.RECREATED: Failure.CLEAN_RESTART}
+    return tuple(sorted((restart.get(one, one) for one in failures), key=list(Failure).index))
 
 
 def _outcome(answer: Answer, failures: Failures) -> Outcome:
@@ -128,7 +141,7 @@ def _where(answer: Answer, promised: Promised) -> tuple[str, str, str, str, Fail
 
 
 def _unknown(answer: Answer, failures: Failures) -> bool:
-    """Whether racks fail of which no file says anything, so that nothing was searched."""
-    return Failure.RACK in failures and not any(
-        Failure.RACK in each for each in (*answer.survives, *(one.failures for one in answer.risks))
-    )
+    """Whether racks or containers fail of which no file says anything: nothing was searched."""
+    searched = {failure for each in answer.survives for failure in each}
+    searched |= {failure for risk in answer.risks for failure in risk.failures}
+    return any(one in failures and one not in searched for one in (Failure.RACK, Failure.RECREATED))

@@ -13,7 +13,9 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from itertools import product
 
+from ackproof import safer_settings
 from ackproof.audit.assumption import Versions, When
+from ackproof.audit.failure import Failure, emptied
 from ackproof.audit.producers import ProducerSettings, producers, whole
 from ackproof.errors import ScenarioError
 from ackproof.kafka_versions import (
@@ -56,6 +58,7 @@ KAFKA = "kafka.version"
 MODE = "kafka.mode"
 ELR = ELIGIBLE_LEADER_REPLICAS_VERSION
 RACKS = "racks"
+STORAGE = safer_settings.STORAGE
 
 #: The topic that stands for those that no file names.
 ANY_TOPIC = Topic(name="")
@@ -115,7 +118,8 @@ class Setup:
     the number of racks over which replicas are spread, 0 without racks. flushes_every_record:
     whether a log is flushed before the ack. defaults_hold: whether settings that the topic and the
     brokers omit have Kafka's defaults. refusal: why the producer's library refuses its settings; ''
-    if it accepts them.
+    if it accepts them. recreates: whether no volume holds the logs of brokers. emptied: the
+    failures after which their logs are therefore empty.
     """
 
     own: OwnConfig
@@ -132,6 +136,8 @@ class Setup:
     flushes_every_record: bool = False
     defaults_hold: bool = True
     refusal: str = ""
+    recreates: bool = False
+    emptied: frozenset[Failure] = frozenset()
 
 
 def setups(own: OwnConfig, *, topic: str = "") -> Iterator[tuple[Setup, ...]]:
@@ -173,6 +179,7 @@ def _of(
     own: OwnConfig, topic: Topic, producer: Client | None, versions: Sequence[_Version]
 ) -> Iterator[Setup]:
     flushed = topic.settings.get(_FLUSHES[0]) or own.broker.get(_FLUSHES[1])
+    storage = Given(str(own.storage.holder), own.storage.source) if own.storage else None
     for (kafka, zookeeper, of_version), factor in product(versions, tuple(_replicas(own, topic))):
         combinations = product(
             tuple(_minima(own, topic, kafka, factor[0])),
@@ -186,6 +193,7 @@ def _of(
                 MINIMUM: minimum[1],
                 UNCLEAN: unclean[1],
                 **({_FLUSHES[1]: flushed} if flushed else {}),
+                **({STORAGE: storage} if storage else {}),
                 **writes.settings,
             }
             yield Setup(
@@ -220,6 +228,8 @@ def _of(
                 flushes_every_record=flushed is not None and flushed.value.strip() == "1",
                 defaults_hold=_defaults_hold(own, topic),
                 refusal=writes.refusal,
+                recreates=bool(emptied(own.storage)),
+                emptied=emptied(own.storage),
             )
 
 

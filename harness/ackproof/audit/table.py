@@ -30,6 +30,7 @@ STOPS = (Effect.WRITES_STOP, Effect.READS_STOP)
 _CRASH, _LAG, _POWER = Failure.CRASH, Failure.LAG, Failure.POWER_LOSS
 #: Failures that are shown if they are safe, too; larger sets replace their parts.
 _FAMILIAR: tuple[Failures, ...] = (
+    (Failure.RECREATED,),
     (_CRASH,),
     (Failure.CLEAN_RESTART,),
     (_POWER,),
@@ -228,7 +229,11 @@ def _loss_rows(answer: Answer, parts: Sequence[_Part], cells: _Cells) -> tuple[l
     for failures, of_set in shown.items():
         alike.setdefault((of_set, kinds(failures)), []).append(failures)
     groups = list(alike.values())
-    short = [group for group in groups if len(group[0]) < 3 or group[0] in _FAMILIAR]
+    short = [
+        group
+        for group in groups
+        if len(group[0]) < 3 or how_rare(group[0])[1] == 1 or group[0] in _FAMILIAR
+    ]
     long = [group for group in groups if group not in short]
     ranked = sorted(short, key=lambda group: _rank(shown[group[0]]))[:_MOST_ROWS]
     recent = [group for group in ranked if _rank(shown[group[0]]) < _OLD]

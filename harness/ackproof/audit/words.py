@@ -34,8 +34,8 @@ def phrase(failures: Failures, replicas: int | None = None) -> str:
     parts = []
     for failure, event in EVENTS.items():
         count = counts[failure]
-        if failure is Failure.POWER_LOSS and 1 < count == replicas:
-            parts.append(f"all {count} replicas lose power")
+        if event.all_replicas and 1 < count == replicas:
+            parts.append(event.all_replicas.format(count))
         elif count > 1 and event.several:
             parts.append(event.several.format(count))
         elif count:

@@ -24,6 +24,7 @@ Failures = tuple[str, ...]
 
 CRASH, CLEAN_RESTART, LEADER_MOVE = "crash", "clean_restart", "leader_move"
 POWER_LOSS, DISK_REPLACED, LAG = "power_loss", "disk_replaced", "lag"
+RECREATED = "recreated"
 LOST_SESSION, RACK, CONTROLLERS = "lost_session", "rack", "controllers"
 
 
@@ -31,12 +32,17 @@ LOST_SESSION, RACK, CONTROLLERS = "lost_session", "rack", "controllers"
 class _Surroundings:
     """What decides how many perturbations an event is.
 
-    lag: how many replicas leave the ISR. in_rack: how many a rack has. flushed: as in `Exposed`.
+    lag: how many replicas leave the ISR. in_rack: how many a rack has. flushed, emptied: as in
+    `Exposed`.
     """
 
     lag: float
     in_rack: int
     flushed: bool
+    emptied: frozenset[str]
+
+    def perturbations(self, event: str) -> Counts:
+        return Counts(power_losses=1) if event in self.emptied else _PERTURBATIONS[event](self)
 
     def power_losses(self, brokers: int) -> Counts:
         return Counts(kills=brokers) if self.flushed else Counts(power_losses=brokers)
@@ -45,6 +51,7 @@ class _Surroundings:
 #: The perturbations of one event, from routine to rare. An event that is not here has no answer.
 _PERTURBATIONS: Mapping[str, Callable[[_Surroundings], Counts]] = {
     CLEAN_RESTART: lambda around: Counts(clean_stops=1),
+    RECREATED: lambda around: Counts(clean_stops=1),
     LEADER_MOVE: lambda around: Counts(leader_moves=1),
     LAG: lambda around: Counts(shrinks=around.lag),
     LOST_SESSION: lambda around: Counts(fencings=1),
@@ -65,6 +72,7 @@ _UNFLUSHED = "records that no replica had flushed to its disk"
 _ONLY_THERE = "no other replica has what the leader acked alone in the ISR"
 _ACKED_ALONE = "records acked while the leader was alone in the ISR"
 _EMPTIED = "every replica's disk is empty"
+_ENDED = "every replica's log ends with its pod or container"
 _UNANSWERED = "with acks=0 a send counts as acked, whether or not a broker received it"
 _IN_FLIGHT = "records that were sent while no leader received them"
 
@@ -76,7 +84,8 @@ class Exposed:
     question: the rules, with acks=1 for acks=0. acks_0: the producer does not wait for an answer.
     flushed: every record is flushed before its ack, so that only a lost disk removes it. racks: the
     number of racks with replicas, 0 if unknown. combined: the number of nodes that are brokers and
-    controllers.
+    controllers. recreates: whether brokers' pods or containers may be recreated. emptied: the
+    events after which a broker returns with an empty log, besides DISK_REPLACED.
     """
 
     question: Question
@@ -84,6 +93,12 @@ class Exposed:
     flushed: bool = False
     racks: int = 0
     combined: int = 0
+    recreates: bool = False
+    emptied: frozenset[str] = frozenset()
+
+    def empties(self, failures: Failures) -> bool:
+        """Whether a broker returns with an empty log after one of these failures."""
+        return DISK_REPLACED in failures or not self.emptied.isdisjoint(failures)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,6 +148,7 @@ def failure_sets(exposed: Exposed) -> FailureSets:
         lag=exposed.question.lag,
         in_rack=in_a_rack(exposed),
         flushed=exposed.flushed,
+        emptied=exposed.emptied,
     ):
         parts = _parts(failures)
         if not parts.isdisjoint(losing):
@@ -156,18 +172,17 @@ def failure_sets(exposed: Exposed) -> FailureSets:
 
 @cache
 def _counted(
-    sets: tuple[Failures, ...], *, lag: float, in_rack: int, flushed: bool
+    sets: tuple[Failures, ...], *, lag: float, in_rack: int, flushed: bool, emptied: frozenset[str]
 ) -> tuple[tuple[Failures, Counts], ...]:
     """Return the sets, the small ones first, with their perturbations."""
-    return tuple(
-        (one, _perturbations(one, lag=lag, in_rack=in_rack, flushed=flushed)) for one in sets
-    )
+    around = _Surroundings(lag=lag, in_rack=in_rack, flushed=flushed, emptied=emptied)
+    return tuple((one, _perturbations(one, around)) for one in sets)
 
 
 @cache
-def _sets(replicas: int, *, racks: bool) -> tuple[Failures, ...]:
+def _sets(replicas: int, *, racks: bool, recreates: bool) -> tuple[Failures, ...]:
     """Return the sets of up to three failures, the small ones first."""
-    left_out = set() if racks else {RACK}
+    left_out = {event for event, may in ((RACK, racks), (RECREATED, recreates)) if not may}
     if replicas == 1:
         left_out |= {LAG, LEADER_MOVE}
     events = [one for one in EVENTS if one not in left_out]
@@ -183,7 +198,7 @@ def largest_sets(exposed: Exposed) -> tuple[Failures, ...]:
 
 
 def _sets_of(exposed: Exposed) -> tuple[Failures, ...]:
-    return _sets(exposed.question.replicas, racks=exposed.racks > 0)
+    return _sets(exposed.question.replicas, racks=exposed.racks > 0, recreates=exposed.recreates)
 
 
 @cache
@@ -195,16 +210,20 @@ def _parts(failures: Failures) -> frozenset[Failures]:
 
 def perturbations(exposed: Exposed, failures: Iterable[str]) -> Counts:
     """Return the perturbations of these failures; the loss of controllers adds none."""
-    lag, in_rack = exposed.question.lag, in_a_rack(exposed)
-    return _perturbations(tuple(failures), lag=lag, in_rack=in_rack, flushed=exposed.flushed)
+    around = _Surroundings(
+        lag=exposed.question.lag,
+        in_rack=in_a_rack(exposed),
+        flushed=exposed.flushed,
+        emptied=exposed.emptied,
+    )
+    return _perturbations(tuple(failures), around)
 
 
 @cache
-def _perturbations(failures: Failures, *, lag: float, in_rack: int, flushed: bool) -> Counts:
-    around = _Surroundings(lag=lag, in_rack=in_rack, flushed=flushed)
+def _perturbations(failures: Failures, around: _Surroundings) -> Counts:
     total = Counts()
     for event in failures:
-        total = total.plus(_PERTURBATIONS[event](around))
+        total = total.plus(around.perturbations(event))
     return total
 
 
@@ -221,13 +240,13 @@ def _loss(exposed: Exposed, failures: Failures, found: Minimum | None) -> Loss |
         return _among_three(exposed, failures)
     if not _realistic(failures, found):
         return None
-    certain = exposed.question.replicas == 1 and failures == (DISK_REPLACED,)
+    certain = exposed.question.replicas == len(failures) == 1 and exposed.empties(failures)
     return Loss(failures=failures, found=found, certain=certain)
 
 
 def _alone(exposed: Exposed, failures: Failures) -> Loss | None:
     """Return the loss of records that a leader acked while it was alone in the ISR."""
-    taken = DISK_REPLACED in failures or (POWER_LOSS in failures and not exposed.flushed)
+    taken = exposed.empties(failures) or (POWER_LOSS in failures and not exposed.flushed)
     if exposed.question.min_insync_replicas == 1 and LAG in failures and taken:
         return Loss(failures=failures, reason=_ONLY_THERE, at_risk=_ACKED_ALONE)
     return None
@@ -246,7 +265,7 @@ def _excluded(exposed: Exposed, failures: Failures, counts: Counts, *, searched:
     if CONTROLLERS in failures or _ends_majority(exposed, counts):
         # Restarted controllers have no sessions: a broker may lead again without being fenced.
         return argued
-    if DISK_REPLACED in failures and len(failures) > 1 and _forgets(question):
+    if exposed.empties(failures) and len(failures) > 1 and _forgets(question):
         return False
     # Lag alone deposes no leader, and truncates no log.
     return searched or argued or {LAG}.issuperset(failures)
@@ -302,3 +321,5 @@ def _all_logs(exposed: Exposed) -> Iterator[Loss]:
             racks = (RACK,) * min(exposed.racks, replicas)
             yield Loss(failures=racks, reason=_AT_ONCE, at_risk=_UNFLUSHED)
     yield Loss(failures=(DISK_REPLACED,) * replicas, reason=_EMPTIED, at_risk="all records")
+    for event in sorted(exposed.emptied):
+        yield Loss(failures=(event,) * replicas, reason=_ENDED, at_risk="all records")

@@ -12,14 +12,15 @@ from ackproof_model.prediction.narrative import name
 from ackproof_model.replication.state import NOBODY, Label, members
 from ackproof_model.worst_case.minima import LOSE_POWER, Minimum, Question
 
-#: A power loss of which the story tells that the disk was replaced.
-_LOSE_DISK = "lose disk"
+#: A power loss of which the story tells that the disk, or the container, was replaced.
+_LOSE_DISK, _LOSE_CONTAINER = "lose disk", "lose container"
 _MOVE_LEADER = "move leader"
 #: Sentences of the failures, with the broker (and the follower that lags).
 _FAILURES = {
     "kill": "{0} crashes; its log stays.",
     LOSE_POWER: "{0} loses power, and its log loses what was not flushed.",
     _LOSE_DISK: "{0} ends, and its disk is replaced by an empty one.",
+    _LOSE_CONTAINER: "{0} ends, and a new one starts with an empty log.",
     "stop": "{0} is shut down cleanly.",
     "shrink": "{1} does not keep up with {0}.",
     "cut off": "{0} loses its session with the controller, and runs on.",
@@ -88,13 +89,15 @@ def _after(model: AdversaryModel, state: State, step: Label) -> Iterator[State]:
             yield after
 
 
-def story(question: Question, found: Minimum, *, disks: int = 0) -> Story:
+def story(question: Question, found: Minimum, *, disks: int = 0, containers: int = 0) -> Story:
     """Return the sentences of a loss, without steps that change nothing for a reader.
 
-    disks: how many logs lose records because their disks are replaced.
+    disks: how many logs lose records because their disks are replaced; containers: how many because
+    their pods or containers are, before those.
     """
     if (more := question.replicas - _TOLD) > 0:
-        told = story(replace(question, replicas=_TOLD), found, disks=disks)
+        few = replace(question, replicas=_TOLD)
+        told = story(few, found, disks=disks, containers=containers)
         others = _OTHERS[question.acks == "all"].format(more=more)
         return replace(told, sentences=(told.sentences[0], others, *told.sentences[1:]))
     steps = list(replay(question, found))
@@ -103,11 +106,15 @@ def story(question: Question, found: Minimum, *, disks: int = 0) -> Story:
     at_risk = ""
     emptied = [at for at, (step, _) in enumerate(steps) if step and step[0] == LOSE_POWER]
     replaced = emptied[len(emptied) - min(disks, len(emptied)) :]
+    left = emptied[: len(emptied) - len(replaced)]
+    ended = left[len(left) - min(containers, len(left)) :]
     for at, (step, (_, after)) in enumerate(zip(found.steps, steps[1:], strict=True), start=1):
-        failure = (_LOSE_DISK, *step[1:]) if at in replaced else step
+        failure = step
+        if at in replaced or at in ended:
+            failure = (_LOSE_DISK if at in replaced else _LOSE_CONTAINER, *step[1:])
         sentences += _sentences(failure, before, after)
         if after.writes.acked & ~before.writes.acked and not at_risk:
-            at_risk = _at_risk(question, after, disks)
+            at_risk = _at_risk(question, after, disks + containers)
         before = after
     leader = name(before.controller.leader)
     sentences.append(f"{leader} leads without the acked record: it is lost.")

@@ -59,6 +59,8 @@ def _group(summary: Summary) -> Iterator[str]:
     sign = _SIGNS.get(summary.verdict, "⚠️")
     yield f"### {sign} {summary.question} {summary.headline}"
     yield ""
+    if summary.storage:
+        yield f"**{_cell(summary.storage)}**  "
     for fact in summary.facts:
         yield f"{_cell(fact)}  "
     if summary.answer.unstated:

@@ -24,7 +24,15 @@ from ackproof.audit.outputs.cells import ShownTable, shown
 from ackproof.audit.promise import loses_after
 from ackproof.audit.table import STOPS
 from ackproof.audit.words import EFFECTS, condition, phrase, phrase_of_any
-from ackproof.own_config.configuration import JAVA_CLIENT, KAFKA, LIBRDKAFKA, Default, Origin
+from ackproof.own_config.configuration import (
+    JAVA_CLIENT,
+    KAFKA,
+    LIBRDKAFKA,
+    Default,
+    Holder,
+    Origin,
+    Storage,
+)
 from ackproof.safer_settings import spelled
 from ackproof_model.kafka_settings import (
     AUTO_OFFSET_RESET,
@@ -54,7 +62,8 @@ _CLIENT_SETTINGS = (
 class Summary:
     """What a reader wants to know about a producer and the topics that share an answer.
 
-    verdict_text: in which ways, or on what it depends. changes: each with the cost. notes: a
+    verdict_text: in which ways, or on what it depends. storage: what empties the logs that no
+    volume holds; '' if there are none. changes: each with the cost. notes: a
     sentence for each other risk that the table cannot explain.
     """
 
@@ -62,6 +71,7 @@ class Summary:
     topics: tuple[str, ...]
     question: str
     verdict_text: str
+    storage: str
     facts: tuple[str, ...]
     table: ShownTable
     how: tuple[str, ...]
@@ -154,6 +164,7 @@ def _summary(group: Group) -> Summary:
         topics=group.topics,
         question=_question(group.topics, answer.cluster),
         verdict_text=_verdict_text(answer),
+        storage=_without_volume(answer.storage) if answer.storage else "",
         facts=tuple(_facts(answer)),
         table=shown(answer),
         how=how.trace if how else (),
@@ -217,6 +228,26 @@ def _verdict_text(answer: Answer) -> str:
     if _refused(answer):
         return "nothing is acknowledged, because the configuration is refused"
     return "not by any failures that were looked at"
+
+
+#: What empties a log that no volume holds, by what holds it and whether a restart keeps it.
+_EMPTIED_BY = {
+    (Holder.POD, True): "each new pod starts with an empty log. A rolling update or a drain of a "
+    "node replaces one pod after the other",
+    (Holder.POD, False): "each new task starts with an empty log, also after a crash. An update "
+    "replaces one task after the other",
+    (Holder.CONTAINER, True): "each new container starts with an empty log, such as after `docker "
+    "compose down` and `up`. A restart of the same container keeps it",
+    (Holder.CONTAINER, False): "each new container starts with an empty log, also after a crash of "
+    "the process. A rolling update or a drain of a node replaces one after the other",
+}
+
+
+def _without_volume(storage: Storage) -> str:
+    """Return what empties the logs, with the line that shows it; '' if a volume holds them."""
+    by = _EMPTIED_BY.get((storage.holder, storage.restart_keeps), "")
+    shown = f"{storage.setting}={storage.value}, {storage.source}"
+    return f"No volume holds the logs ({shown}): {by}." if by else ""
 
 
 def _first_way(answer: Answer) -> str:

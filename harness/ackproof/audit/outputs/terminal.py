@@ -95,6 +95,8 @@ def _print_summary(console: Console, audit: Audit, summary: Summary, files: list
     head.append(summary.verdict, style=_TONES.get(summary.verdict, "bold yellow"))
     head.append(f"{summary.headline.removeprefix(summary.verdict)}.")
     console.print(head, highlight=False)
+    if summary.storage:
+        print_item(console, "  ", summary.storage, style="bold")
     stated = summary.answer.version or audit.version
     version = f"Kafka {stated.value}" if stated else "Kafka, version not stated"
     for at, fact in enumerate(summary.facts or ("",)):

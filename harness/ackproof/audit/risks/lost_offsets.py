@@ -54,6 +54,7 @@ KIND = Kind(
     failures=(
         Failure.CRASH,
         Failure.CLEAN_RESTART,
+        Failure.RECREATED,
         Failure.LEADER_MOVE,
         Failure.POWER_LOSS,
         Failure.DISK_REPLACED,

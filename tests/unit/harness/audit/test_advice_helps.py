@@ -19,7 +19,7 @@ from ackproof.audit.auditing import audit_clusters
 from ackproof.audit.detail import Detail
 from ackproof.audit.failure import covers
 from ackproof.errors import ScenarioError
-from ackproof.own_config.configuration import Client, Count, Given, NoFile, OwnConfig
+from ackproof.own_config.configuration import Client, Count, Given, Holder, NoFile, OwnConfig
 from ackproof.own_config.reading import read_clusters
 from ackproof_model.removal import setting_names
 
@@ -83,6 +83,8 @@ def made(own: OwnConfig, change: Decision) -> OwnConfig | None:
             combined=None,
             controllers=None,
         )
+    if own.storage and setting == own.storage.setting:
+        return replace(own, storage=replace(own.storage, holder=Holder.VOLUME))
     if setting == "replication.factor":
         return _with_replicas(own, value)
     if any(setting.endswith(name) for name in OF_CLIENTS):

@@ -30,6 +30,7 @@ from ackproof.own_config.configuration import (
     Topic,
 )
 from ackproof.own_config.reading import read_texts
+from ackproof.safer_settings import STORAGE
 from ackproof.scenario import shipped
 from ackproof.scenario.loader import Configured
 from ackproof.scenario.model import Scenario
@@ -104,6 +105,8 @@ def declared(one: Registered, setup: Setup) -> Iterator[Risk]:
     clients = (setup.producer, *setup.consumers)
     prefixes = {client.prefix for client in clients if client}
     known = {f"{prefix}{name}" for name in kind.removed_by for prefix in ("", *prefixes)}
+    if STORAGE in known and setup.own.storage:
+        known.add(setup.own.storage.setting)
     for risk in one.risks(setup):
         assert risk.effect in kind.effects, one.name
         assert set(risk.failures) <= set(kind.failures), (one.name, risk.failures)

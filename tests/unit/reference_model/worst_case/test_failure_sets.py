@@ -20,6 +20,7 @@ from ackproof_model.worst_case.failure_sets import (
     LOST_SESSION,
     POWER_LOSS,
     RACK,
+    RECREATED,
     Exposed,
     Failures,
     FailureSets,
@@ -40,7 +41,7 @@ def exposed(version: str = "3.9.1", *, acks: str = "all", **changes: object) -> 
         min_insync_replicas=2,
         unclean=False,
     )
-    own = {"flushed", "racks", "combined"} & changes.keys()
+    own = {"flushed", "racks", "combined", "recreates", "emptied"} & changes.keys()
     surroundings = {key: changes.pop(key) for key in own}
     return Exposed(
         question=replace(question, **changes),
@@ -203,3 +204,38 @@ def test_an_event_without_perturbations_has_no_answer(monkeypatch: pytest.Monkey
     monkeypatch.setattr("ackproof_model.worst_case.failure_sets._sets", lambda *_, **__: sets)
     with pytest.raises(KeyError, match="flood"):
         failure_sets(exposed(racks=2))
+
+
+@pytest.mark.parametrize(
+    ("replicas", "certain"), [(1, True), (3, False), (4, False)], ids="{} replicas".format
+)
+def test_recreated_containers_without_a_volume_empty_every_log(
+    replicas: int, certain: bool
+) -> None:
+    """One after the other, as in a rolling update; nothing is certain if replicas catch up."""
+    found = failure_sets(
+        exposed(
+            replicas=replicas,
+            min_insync_replicas=min(replicas, 2),
+            recreates=True,
+            emptied=frozenset({RECREATED}),
+        )
+    )
+    every = {one.failures: one for one in found.losing}
+    assert every[(RECREATED,) * replicas].certain is certain
+    assert (CRASH,) not in every
+
+
+def test_a_recreated_container_with_a_volume_is_a_clean_restart() -> None:
+    asked = exposed(recreates=True)
+    assert perturbations(asked, (RECREATED,)) == perturbations(asked, (CLEAN_RESTART,))
+    assert failure_sets(asked).keeps((RECREATED,))
+    assert all(RECREATED not in one for one in failure_sets(exposed()).survived)
+
+
+def test_a_crash_may_empty_a_log_too() -> None:
+    emptied = frozenset({RECREATED, CRASH, CLEAN_RESTART})
+    asked = exposed(replicas=1, min_insync_replicas=1, recreates=True, emptied=emptied)
+    lost = losing(failure_sets(asked))
+    assert {(CRASH,), (CLEAN_RESTART,), (RECREATED,)} <= lost
+    assert (CRASH,) not in losing(failure_sets(exposed(replicas=1, min_insync_replicas=1)))
