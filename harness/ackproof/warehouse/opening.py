@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ackproof.errors import translated
+from ackproof_spark.spark.storage import folder_here
 from ackproof_spark.warehouse.formats import Format
 
 if TYPE_CHECKING:
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
 def address(location: str) -> str:
     """Return a warehouse's address; local paths become absolute."""
-    local = "://" not in location and not location.startswith("file:")
-    return str(Path(location).resolve()) if local else location
+    return str(folder_here(location) or location)
 
 
 def has_jars(kind: Format) -> bool:
@@ -39,10 +38,10 @@ def default_format() -> Format:
 
 def format_here(location: str) -> Format | None:
     """Return the format of a warehouse on a local disk, without Spark; None if there is none."""
-    from ackproof_spark.warehouse.storage import ArrowFiles, is_here
+    from ackproof_spark.warehouse.storage import ArrowFiles
     from ackproof_spark.warehouse.warehouse import read_head
 
-    if not is_here(location):
+    if folder_here(location) is None:
         return None
     with translated():
         head = read_head(ArrowFiles(location))

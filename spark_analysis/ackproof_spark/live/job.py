@@ -31,6 +31,7 @@ from ackproof_spark.live.store import Key, LiveTables, State, StateFiles
 from ackproof_spark.reading.record_columns import parse_records
 from ackproof_spark.spark.errors import explained
 from ackproof_spark.spark.functions import DataFrame, F, SparkSession
+from ackproof_spark.spark.storage import address
 from ackproof_spark.tables import LOCATION, SCHEMA_VERSION, RecordState
 
 if TYPE_CHECKING:
@@ -211,7 +212,7 @@ def follow(
     following.query = (
         events.withColumn("at", F.unix_micros("at"))
         .writeStream.foreachBatch(lambda batch, number: following.take(number, batch.toArrow()))
-        .option("checkpointLocation", str(folder))
+        .option("checkpointLocation", address(folder))
         .trigger(processingTime=f"{trigger_s:g} seconds")
         .start()
     )

@@ -22,7 +22,7 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from ackproof_spark.spark.small_data import FEW
-from ackproof_spark.spark.storage import address
+from ackproof_spark.spark.storage import folder_here
 from ackproof_spark.tables import (
     FINAL_LOG,
     LEDGER,
@@ -164,6 +164,14 @@ class Layout:
         return bounds
 
 
+def _files(run_dir: Path | str) -> tuple[pafs.FileSystem, str]:
+    """Return the file system of an address, and the path there."""
+    if (here := folder_here(run_dir)) is not None:
+        return pafs.LocalFileSystem(), str(here)
+    filesystem, root = pafs.FileSystem.from_uri(str(run_dir).rstrip("/"))
+    return filesystem, root
+
+
 def read_layout(run_dir: Path | str) -> Layout:
     """Return the layout of the run's big tables, from the Parquet footers.
 
@@ -171,7 +179,7 @@ def read_layout(run_dir: Path | str) -> Layout:
     if statistics are missing.
     """
     try:
-        filesystem, root = pafs.FileSystem.from_uri(address(run_dir))
+        filesystem, root = _files(run_dir)
         groups = {
             name: _footers(filesystem, f"{root}/{LOCATION[name]}", schema)
             for name, schema in (("ledger", LEDGER), ("final_log", FINAL_LOG))

@@ -6,6 +6,7 @@ are counted when they are written, and again when they are read back.
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
 from pathlib import Path
@@ -17,13 +18,28 @@ from ackproof_spark.errors import AnalysisError
 from ackproof_spark.spark.functions import DataFrame, F
 from ackproof_spark.spark.small_data import from_arrow
 
+#: The scheme of an address, and of one on a local disk.
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
+_FILE = re.compile(r"file:(//(?=/))?")
+
+
+def folder_here(place: Path | str) -> Path | None:
+    """Return the folder of an address on a local disk; None for another file system.
+
+    An address without a scheme is a local path. Spark alone would take it for a path of its default
+    file system, which on a cluster may be another one than that of this process. As in Hadoop, a
+    path is not percent-encoded.
+    """
+    if isinstance(place, Path) or not _SCHEME.match(place):
+        return Path(place).resolve()
+    file = _FILE.match(place)
+    return Path(place[file.end() :]).resolve() if file else None
+
 
 def address(place: Path | str) -> str:
-    """Return the URI of `place`: a local folder, or as text any address that Spark knows.
-
-    A folder becomes a `file:` URI, because a cluster may have another default file system.
-    """
-    return f"file://{place.resolve()}" if isinstance(place, Path) else place.rstrip("/")
+    """Return the URI of a local folder, or of any address that Spark knows."""
+    here = folder_here(place)
+    return str(place).rstrip("/") if here is None else f"file://{here}"
 
 
 def store(frame: DataFrame, place: str, *, few: bool = False) -> DataFrame:
@@ -53,12 +69,13 @@ def store(frame: DataFrame, place: str, *, few: bool = False) -> DataFrame:
 
 def is_here(place: str) -> bool:
     """Return whether an address is on a local disk."""
-    return place.startswith("file://")
+    return folder_here(place) is not None
 
 
 def store_here(rows: pa.Table, place: str) -> None:
     """Write rows as Parquet to an address on a local disk, replacing its content."""
-    folder = Path(place.removeprefix("file://"))
+    folder = folder_here(place)
+    assert folder is not None
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as temporary:
         written = Path(temporary) / folder.name

@@ -7,13 +7,12 @@ import fcntl
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 from ackproof_spark.errors import AnalysisError
 from ackproof_spark.spark.functions import SparkSession
 from ackproof_spark.spark.session import is_connect
+from ackproof_spark.spark.storage import address, folder_here, is_here
 
 _LOCK = ".lock"
 
@@ -64,11 +63,10 @@ class Storage(ABC):
         (`io.delta.storage.LocalLogStore`). Elsewhere this is a no-op; for object stores see the
         formats' own pages.
         """
-        parts = urlsplit(self.address)
-        if parts.scheme != "file":
+        root = folder_here(self.address)
+        if root is None:
             yield
             return
-        root = Path(unquote(parts.path))
         try:
             root.mkdir(parents=True, exist_ok=True)
             file = (root / _LOCK).open("a")
@@ -87,11 +85,6 @@ class Storage(ABC):
             f"{self._location} cannot be used as a warehouse ({reason}); name another folder or "
             "address"
         )
-
-
-def is_here(location: str) -> bool:
-    """Return whether a location is on a local disk."""
-    return "://" not in location or location.startswith("file:")
 
 
 def _bytes(content: str | bytes) -> bytes:
@@ -170,12 +163,15 @@ class ArrowFiles(Storage):
         from pyarrow import fs
 
         super().__init__(location)
-        local = "://" not in location and not location.startswith("file:")
-        self.address = Path(location).resolve().as_uri() if local else location.rstrip("/")
+        self.address = address(location)
+        if (here := folder_here(location)) is not None:
+            self._files, self._root = fs.LocalFileSystem(), str(here)
+            return
         with self._errors():
-            # Hadoop's name of the scheme for S3; and of a local path without a host.
-            uri = re.sub("^file:/(?!/)", "file:///", re.sub("^s3[an]:", "s3:", self.address))
-            self._files, self._root = fs.FileSystem.from_uri(uri)
+            # Hadoop has other names of the scheme for S3.
+            self._files, self._root = fs.FileSystem.from_uri(
+                re.sub("^s3[an]:", "s3:", self.address)
+            )
 
     def _at(self, name: str) -> str:
         return f"{self._root}/{name}"
