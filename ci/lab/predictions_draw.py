@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -146,6 +146,47 @@ def draw(seed: int, versions: Sequence[str], folder: Path) -> Path:
             continue
         return path
     raise ValueError(f"{main} is refused in every drawn scenario")
+
+
+def single_faults(kafka: str) -> Iterator[Document]:
+    """Yield every fault that a version has, in each form, on the leader and on its followers.
+
+    The steps have no time and no duration.
+    """
+    of_step: dict[str, list[Document]] = {
+        "change_replication_factor": [{"topic": "orders", "replication_factor": 2}],
+        "reassign": [{"topic": "orders", "to": [2, 3, 4]}, {"topic": "orders", "to": [3, 2, 1]}],
+        "upgrade": [{"target": "all", "to": _NEXT[kafka]}] if kafka in _NEXT else [],
+    }
+    for name in sorted(set(registered()) - set(LEFT_OUT)):
+        if numbers(kafka) < _SINCE.get(name, ()):
+            continue
+        for fields in of_step.get(name, _FIELDS.get(name, [{}])):
+            step = {"fault": name, **fields}
+            for target in (
+                (_LEADER, _FOLLOWERS) if _has_target(step) and "target" not in step else ("",)
+            ):
+                yield step | ({"target": target} if target else {})
+
+
+def scenario_of_one(step: Document, kafka: str, settings: Document) -> Document:
+    """Return a scenario with one step, a fault or a block, and these settings of its producer."""
+    inner = step["random"][0] if "random" in step else step
+    chance = random.Random(0)  # noqa: S311 - repeatable, not secret
+    found = _any(chance, 1, kafka, "kill")
+    for left_out in ("transactions", "consumers", "probe", "listener"):
+        found["workload"].pop(left_out, None)
+    found["cluster"] = _cluster(chance, kafka, {inner["fault"]})
+    found["topics"]["orders"] = {
+        "assignment": [[1, 2, 3]],
+        "settings": {"min.insync.replicas": 1},
+    }
+    if inner["fault"] == "link":
+        found["workload"]["listener"] = "LINK"
+    if "consumer" in inner.get("client", "") or inner["fault"] == "rebalance_storm":
+        found["workload"]["consumers"] = {"readers": {"members": 2}}
+    found["workload"]["settings"] = settings
+    return found | {"faults": [step]}
 
 
 def scenario(chance: random.Random, seed: int, kafka: str, main: str) -> Document:
@@ -300,13 +341,18 @@ def _fault(chance: random.Random, name: str, kafka: str, assignment: list[list[i
     elif name == "upgrade":
         fields = {"target": "all", "to": _NEXT[kafka]}
     step: Document = {"fault": name, "when": "200 more acked", "or_after": "3s"}
-    if not fields.keys() & {"client", "topic", "feature"} and name != "kill_cluster":
+    if _has_target({"fault": name} | fields):
         step["target"] = chance.choice(_TARGETS)
     if step.get("target") == _LEADER and chance.random() < 0.6:
         step |= {"heal_when": "leader of orders-0 changed", "heal_after": "12s"}
     else:
         step["heal_after"] = f"{chance.choice((1, 2, 3, 4, 8))}s"
     return step | fields
+
+
+def _has_target(step: Document) -> bool:
+    """Whether a fault needs a target that its form does not state."""
+    return not step.keys() & {"client", "topic", "feature"} and step["fault"] != "kill_cluster"
 
 
 def _cut(chance: random.Random, *, followers: bool) -> Document:

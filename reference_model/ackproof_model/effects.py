@@ -285,11 +285,7 @@ class Ends(Effect):
             counts = Counts(power_losses=number)
         else:
             counts = Counts(clean_stops=number) if self.clean else Counts(kills=number)
-        worst = WorstCase(
-            counts=counts,
-            renewed=self.renewed and number > 0,
-            unanswered=bool(number),
-        )
+        worst = WorstCase(counts=counts, renewed=self.renewed and number > 0)
         if not (hit.controllers or self.nodes == "every"):
             return worst
         if self.keeps_metadata:
@@ -629,7 +625,7 @@ class Unreachable(Effect):
     def worst_case(self, hit: Hit) -> WorstCase:
         """Return an unclean end of the replicas, and the restart at healing."""
         count = hit.replicas
-        return WorstCase(counts=Counts(kills=count, clean_stops=count), unanswered=bool(count))
+        return WorstCase(counts=Counts(kills=count, clean_stops=count))
 
 
 #: Topic settings that cannot remove or rewrite an acked record while retention is off.
@@ -725,7 +721,7 @@ class Elects(Effect):
             return NOTHING
         if self.unclean:
             return WorstCase(unclean=True, unanswered=True)
-        return WorstCase(counts=Counts(leader_moves=1), unanswered=True)
+        return WorstCase(counts=Counts(leader_moves=1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -114,7 +114,7 @@ class WorstCase:
     removed: all records may be removed; `emptied`: certainly, after some were acked.
     altered: stored bytes may change.
     rewritten: cleanup.policy or retention may change, so that Kafka removes or rewrites records.
-    unanswered: requests may fail or get no response.
+    unanswered: requests may fail or get no response, also if no broker ends or is deposed.
     late: requests or responses may arrive long after they were sent.
     repeated: a request may arrive twice.
     denied: a request that was carried out may be reported as refused.
@@ -140,6 +140,16 @@ class WorstCase:
     anything: str = ""
     versions: tuple[str, ...] = ()
     elr: tuple[bool, ...] = ()
+
+    @property
+    def resends(self) -> bool:
+        """Whether a producer may have to send a request again.
+
+        A broker that ends does not answer, and one that no longer leads answers
+        NOT_LEADER_OR_FOLLOWER (`ReplicaManager.appendRecordsToLeader`), as does one that has not
+        learned yet that it leads.
+        """
+        return self.unanswered or self.late or self.counts.without_shrinks > 0
 
     def plus(self, other: WorstCase) -> WorstCase:
         """Return the sum of both, in any order."""

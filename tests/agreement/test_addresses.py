@@ -9,6 +9,7 @@ import pytest
 
 from ackproof_spark.matching.row_groups import read_layout
 from ackproof_spark.reading.run_tables import RunTables
+from ackproof_spark.spark.functions import SparkSession
 from ackproof_spark.warehouse.storage import ArrowFiles
 from spark_histories import parse, write_run
 
@@ -16,7 +17,7 @@ pytestmark = pytest.mark.spark
 
 
 @pytest.fixture
-def elsewhere(spark, tmp_path: Path) -> Iterator[Path]:
+def elsewhere(spark: SparkSession, tmp_path: Path) -> Iterator[Path]:
     """Let Spark have another default file system than the local disk: its `/` is this folder."""
     folder = tmp_path / "elsewhere"
     folder.mkdir()
@@ -44,7 +45,7 @@ def write(run_dir: Path, *, sends: int) -> None:
     ("prefix", "name"), [("", "run"), ("file:", "a%20run"), ("file://", "a run")]
 )
 def test_both_readers_of_a_run_read_the_same_files(
-    spark, elsewhere: Path, tmp_path: Path, prefix: str, name: str
+    spark: SparkSession, elsewhere: Path, tmp_path: Path, prefix: str, name: str
 ) -> None:
     run_dir = tmp_path / name
     write(run_dir, sends=5)
@@ -56,7 +57,7 @@ def test_both_readers_of_a_run_read_the_same_files(
 
 @pytest.mark.parametrize("name", ["a warehouse", "a%20warehouse"])
 def test_both_readers_of_a_warehouse_read_the_same_files(
-    spark, elsewhere: Path, tmp_path: Path, name: str
+    spark: SparkSession, elsewhere: Path, tmp_path: Path, name: str
 ) -> None:
     storage = ArrowFiles(str(tmp_path / name))
     spark.range(3).write.parquet(f"{storage.address}/numbers")

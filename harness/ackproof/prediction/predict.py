@@ -264,7 +264,7 @@ def _may_lose(scenario: Scenario, max_states: int) -> bool:
     The schedule is searched only if its worst case does not exclude a loss.
     """
     configuration = _configuration(scenario, scenario.topic)
-    each = [(one, worst_case.total(scenario, one)) for one in _partitions(scenario)]
+    each = [(one, worst_case.total(scenario, one)) for one in partitions_of(scenario)]
     if not any(_can_lose(configuration, worst) for _, worst in each):
         return False
     # The search has no late fetch responses (KAFKA-18991): it finds no loss that needs them.
@@ -321,7 +321,7 @@ def _of_topic(scenario: Scenario, max_states: int) -> PredictionRecord:
     configuration = _configuration(scenario, scenario.topic)
     several = "faults on several of many brokers"
     distinct: dict[object, Prediction] = {}
-    partitions = list(_partitions(scenario))
+    partitions = list(partitions_of(scenario))
     for partition in partitions:
         variants = tuple(schedules(scenario, partition))
         worst = worst_case.total(scenario, partition)
@@ -421,7 +421,7 @@ def _configuration(scenario: Scenario, topic: TopicSpec) -> Configuration:
     )
 
 
-def _partitions(scenario: Scenario) -> Iterator[Partition]:
+def partitions_of(scenario: Scenario) -> Iterator[Partition]:
     """Yield the partitions of the workload's topic, and one more if a fault adds partitions."""
     topic = scenario.workload.topic
     added = bool(scenario.later_partitions(topic))

@@ -113,7 +113,7 @@ def _lost(configuration: Configuration, worst: WorstCase) -> Iterator[AnswerWith
         yield _POSSIBLE, "the topic may be deleted after records were acked", ()
     if worst.rewritten:
         yield _POSSIBLE, _REWRITTEN, ()
-    if configuration.acks == "0" and (worst.unanswered or worst.late):
+    if configuration.acks == "0" and worst.resends:
         why = "with acks=0 a send counts as acked, whether or not a broker received it"
         yield _POSSIBLE, why, ()
     if (never := never_acked(configuration)) and worst.lowered is None and not worst.moves:
@@ -301,7 +301,7 @@ def _resent(configuration: Configuration, worst: WorstCase, anomaly: str) -> Ite
         )
     if worst.repeated:
         yield _POSSIBLE, "a request arrives twice, and idempotence is off"
-    if not (worst.unanswered or worst.late):
+    if not worst.resends:
         yield _IMPOSSIBLE, "every request is answered, so none is sent again"
     if order and worst.late:
         yield _POSSIBLE, "a request may arrive after one that was sent later"

@@ -214,7 +214,7 @@ def test_intercepted_requests_may_be_sent_again(fields: dict[str, Any], says: se
 @pytest.mark.parametrize(("fault", "renewed"), [("wipe_volume", True), ("wipe_partition", False)])
 def test_a_wiped_disk_has_a_new_directory_and_moves_no_replica(fault: str, renewed: bool) -> None:
     found = suffered({"fault": fault, "target": 1})
-    assert found == WorstCase(counts=Counts(power_losses=1), renewed=renewed, unanswered=True)
+    assert found == WorstCase(counts=Counts(power_losses=1), renewed=renewed)
 
 
 @pytest.mark.parametrize(
@@ -231,6 +231,30 @@ def test_only_controllers_that_lose_fsynced_metadata_may_do_anything(
     found = suffered({**fault, "target": "active controller"})
     assert bool(found.anything) == anything
     assert found.counts.fencings == (0 if anything else math.inf)
+
+
+@pytest.mark.parametrize(
+    ("step", "resends"),
+    [
+        ({"fault": "kill"}, True),
+        ({"fault": "restart"}, True),
+        ({"fault": "partition", "peers": "controllers"}, True),
+        ({"fault": "partition", "peers": "controllers", "heal_after": "1s"}, False),
+        ({"fault": "flip_byte"}, False),
+    ],
+)
+def test_a_broker_that_ends_or_is_deposed_leaves_requests_to_be_sent_again(
+    step: dict[str, Any], resends: bool
+) -> None:
+    assert suffered(LEADER | step).resends is resends
+    assert suffered(LEADER | step).late is False
+
+
+def test_a_cut_from_the_controllers_may_cause_the_same_alone_and_in_a_random_block() -> None:
+    cut = {"fault": "partition", "peers": "controllers", **LEADER}
+    block = {"random": [cut], "for": "60s", "lasting": ["1s", "20s"]}
+    records = [predict(scenario(one, arm=1), max_states=1) for one in (cut, block)]
+    assert [record.predicted["reordered"] for record in records] == ["possible"] * 2
 
 
 def test_a_rack_is_its_brokers() -> None:
