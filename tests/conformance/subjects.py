@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from ackproof_model.kafka import epoch_cache, partition_change, producer_state
+from ackproof_model.kafka import epoch_cache, partition_change, producer_state, reassignment
 from ackproof_model.replication import isr, leader, log_truncation, replica
 from ackproof_model.transactions import coordinator
 from conformance import (
     coordinator_cases,
     log_cases,
     partition_cases,
+    reassignment_cases,
     replica_cases,
     truncation_cases,
 )
@@ -67,6 +68,14 @@ SUBJECTS = [
         line=partition_cases.line,
         ours=partition_cases.ours,
         smaller=partition_cases.smaller,
+    ),
+    Subject(
+        question="reassignment",
+        rules=(reassignment,),
+        draw=reassignment_cases.random_case,
+        line=reassignment_cases.line,
+        ours=reassignment_cases.ours,
+        smaller=reassignment_cases.smaller,
     ),
     Subject(
         question="epochs",

@@ -31,7 +31,7 @@ CASES, SEED = 6000, 7
 EQUIVALENT = {
     # A release has three numbers.
     "inactive_last_known=version < (4, 1), [version < (4, 1) -> version <= (4, 1)]",
-    "complete_with_all=version < (4, 3), [version < (4, 3) -> version <= (4, 3)]",
+    "smaller_with_all=version >= (3, 8), [version >= (3, 8) -> version > (3, 8)]",
     "directory_drops_elr=version < (4, 3), [version < (4, 3) -> version <= (4, 3)]",
     "unclean_shutdown=version >= (4,), [version >= (4,) -> version > (4,)]",
     "unclean_by_setting=version >= (3, 9), [version >= (3, 9) -> version > (3, 9)]",
@@ -87,6 +87,9 @@ FUNCTIONS = {
 #: Lines with a rule of versions before these, whose mutants may survive. What proves such a rule is
 #: in docs/explanation/conformance.md.
 OLDER = {
+    # reassignment
+    "if self.removing and not (staying and replicas):",
+    "if (with_all or (smaller_with_all and smaller)) and not contains_all(staying, replicas):",
     # leader
     "return policy.profile.fetch_fencing and leader_epoch != fetch_epoch",
     "return None if freeze and isr_size < min_isr else min(log_ends)",
@@ -153,17 +156,19 @@ _UNTIL_4_1 = ("inactive_last_known",)
 _SINCE_3_9 = ("unclean_by_setting",)
 _UNCLEAN = (*_SINCE_3_9, "unclean_shutdown")
 _UNTIL_4_3 = ("complete_with_all", "directory_drops_elr")
+_SINCE_3_8 = ("smaller_with_all",)
 
 #: Which flags are on, of each side of a change: what the class under test does not show.
 RULES = {
     "ControllerRules": {
-        (3, 8, 1): {*_UNTIL_4_1, "last_known_with_isr", *_UNTIL_4_3},
-        (3, 9, 1): {*_UNTIL_4_1, "last_known_with_isr", *_UNTIL_4_3, *_SINCE_3_9},
-        (4, 0, 1): {*_UNTIL_4_1, "last_known_with_isr", *_UNTIL_4_3, *_UNCLEAN},
-        (4, 1, 0): {"last_known_with_isr", *_UNTIL_4_3, *_UNCLEAN},
-        (4, 1, 1): {*_UNTIL_4_3, *_UNCLEAN},
-        (4, 2, 1): {*_UNTIL_4_3, *_UNCLEAN},
-        (4, 3, 0): {*_UNCLEAN},
+        (3, 7, 2): {*_UNTIL_4_1, "last_known_with_isr", "directory_drops_elr"},
+        (3, 8, 1): {*_UNTIL_4_1, "last_known_with_isr", *_UNTIL_4_3, *_SINCE_3_8},
+        (3, 9, 1): {*_SINCE_3_8, *_UNTIL_4_1, "last_known_with_isr", *_UNTIL_4_3, *_SINCE_3_9},
+        (4, 0, 1): {*_SINCE_3_8, *_UNTIL_4_1, "last_known_with_isr", *_UNTIL_4_3, *_UNCLEAN},
+        (4, 1, 0): {*_SINCE_3_8, "last_known_with_isr", *_UNTIL_4_3, *_UNCLEAN},
+        (4, 1, 1): {*_SINCE_3_8, *_UNTIL_4_3, *_UNCLEAN},
+        (4, 2, 1): {*_SINCE_3_8, *_UNTIL_4_3, *_UNCLEAN},
+        (4, 3, 0): {*_SINCE_3_8, *_UNCLEAN},
     },
 }
 

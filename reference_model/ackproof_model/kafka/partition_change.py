@@ -12,10 +12,12 @@ metadata.version below 3.2, where no recovery state can be recorded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
 from typing import TypeVar
+
+from ackproof_model.kafka.reassignment import Reassignment, Replicas, contains_all, without
 
 _T = TypeVar("_T")
 
@@ -29,8 +31,6 @@ MIGRATING = "AAAAAAAAAAAAAAAAAAAAAA"
 
 _BUMP_UNTIL = 12  # metadata.version 3.6-IV0
 _DIRECTORIES_SINCE = 17  # metadata.version 3.7-IV2
-
-Replicas = tuple[int, ...]
 
 
 class Election(Enum):
@@ -50,8 +50,9 @@ class ControllerRules:
     last_known_with_isr: the last known leader is recorded when the ISR becomes empty, and
         cleared by any change while there is a leader; since 4.1.1 it is recorded when the leader is
         removed, and cleared when one is elected (apache/kafka#20629).
-    complete_with_all: a reassignment is complete once all its target replicas are in the ISR;
-        since 4.3.0 the added ones are enough, unless the number of replicas shrinks (KAFKA-19975).
+    complete_with_all: a reassignment is complete once all its target replicas are in the ISR, from
+        3.8.0 on (KAFKA-15665); since 4.3.0, as before 3.8, the added ones are enough (KAFKA-19975).
+    smaller_with_all: that is so if the number of replicas shrinks; since 3.8.0.
     directory_drops_elr: a change of directories is computed as if ELR were off, and so empties
         the ELR; before 4.3.0 (apache/kafka#20716).
     unclean_shutdown: a broker that registers after an unclean stop leaves ISR and ELR; since 4.0
@@ -62,6 +63,7 @@ class ControllerRules:
     inactive_last_known: bool
     last_known_with_isr: bool
     complete_with_all: bool
+    smaller_with_all: bool
     directory_drops_elr: bool
     unclean_shutdown: bool
     unclean_by_setting: bool
@@ -72,7 +74,8 @@ class ControllerRules:
         return cls(
             inactive_last_known=version < (4, 1),
             last_known_with_isr=version < (4, 1, 1),
-            complete_with_all=version < (4, 3),
+            complete_with_all=(3, 8) <= version < (4, 3),
+            smaller_with_all=version >= (3, 8),
             directory_drops_elr=version < (4, 3),
             unclean_shutdown=version >= (4,),
             unclean_by_setting=version >= (3, 9),
@@ -161,16 +164,20 @@ class Cluster:
 
 def partition_change(now: Registration, target: Target, cluster: Cluster) -> Change | None:
     """Return the change that the controller writes, None if nothing changes (`build`)."""
-    assignment = _complete_reassignment(
-        Target(
-            isr=_or(target.isr, now.isr),
-            replicas=_or(target.replicas, now.replicas),
-            removing=_or(target.removing, now.removing),
-            adding=_or(target.adding, now.adding),
-        ),
-        wait_for_all=cluster.rules.complete_with_all,
+    moving = Reassignment(
+        replicas=_or(target.replicas, now.replicas),
+        removing=_or(target.removing, now.removing),
+        adding=_or(target.adding, now.adding),
     )
-    isr, replicas = _or(assignment.isr, ()), _or(assignment.replicas, ())
+    isr, replicas = _or(target.isr, now.isr), moving.replicas
+    completed = moving.completed(
+        isr,
+        with_all=cluster.rules.complete_with_all,
+        smaller_with_all=cluster.rules.smaller_with_all,
+    )
+    if completed is not None:  # completeReassignmentIfNeeded
+        replicas, isr = completed
+        moving = Reassignment(replicas=replicas, removing=(), adding=())
     elr = _target_elr(now, isr, target.unclean_shutdown, cluster)
     node, unclean = _elect(
         now, isr, elr, replicas=replicas, election=target.election, cluster=cluster
@@ -188,7 +195,7 @@ def partition_change(now: Registration, target: Target, cluster: Cluster) -> Cha
             new_isr = (node,)
             recovering = None if now.recovering else True
     # triggerLeaderEpochBumpForReplicaReassignmentIfNeeded
-    if leader is None and not _contains(replicas, now.replicas):
+    if leader is None and not contains_all(replicas, now.replicas):
         leader = now.leader
     if new_isr is not None or not cluster.elr:  # maybeUpdateRecordElr
         elr = ()
@@ -201,8 +208,8 @@ def partition_change(now: Registration, target: Target, cluster: Cluster) -> Cha
         isr=new_isr,
         leader=leader,
         replicas=_if_new(replicas, now.replicas) if replicas else None,
-        removing=_if_new(_or(assignment.removing, ()), now.removing),
-        adding=_if_new(_or(assignment.adding, ()), now.adding),
+        removing=_if_new(moving.removing, now.removing),
+        adding=_if_new(moving.adding, now.adding),
         recovering=recovering if wanted == now.recovering else wanted,
         directories=_directories(now, target, replicas, cluster),
         elr=_if_new(elr, now.elr),
@@ -236,33 +243,13 @@ def apply(now: Registration, change: Change) -> Registration:
     )
 
 
-def _complete_reassignment(wanted: Target, *, wait_for_all: bool) -> Target:
-    """Remove the replicas that a reassignment removes once those it adds are in the ISR.
-
-    `PartitionReassignmentReplicas.maybeCompleteReassignment`.
-    """
-    removing, adding = _or(wanted.removing, ()), _or(wanted.adding, ())
-    if not removing and not adding:
-        return wanted
-    isr = _without(_or(wanted.isr, ()), removing)
-    replicas = _without(_or(wanted.replicas, ()), removing)
-    if removing and not replicas:
-        return wanted
-    awaited = replicas if wait_for_all or len(adding) < len(removing) else ()
-    if not wait_for_all and not _contains(isr, adding):
-        return wanted
-    if not _contains(isr, awaited):
-        return wanted
-    return Target(isr=isr, replicas=replicas, removing=(), adding=())
-
-
 def _target_elr(now: Registration, isr: Replicas, unclean: Replicas, cluster: Cluster) -> Replicas:
     """Return the eligible leader replicas (`maybePopulateTargetElr`)."""
     if not cluster.elr:
         return now.elr
     if len(isr) >= cluster.min_isr:
         return ()
-    return _without(java_set((*now.elr, *now.isr), presized=len(now.elr)), (*isr, *unclean))
+    return without(java_set((*now.elr, *now.isr), presized=len(now.elr)), (*isr, *unclean))
 
 
 def _elect(
@@ -310,7 +297,7 @@ def _must_bump(
     `triggerLeaderEpochBumpForIsrShrinkIfNeeded`.
     """
     old = metadata_version < _BUMP_UNTIL
-    return old and leader is None and isr is not None and not _contains(isr, now.isr)
+    return old and leader is None and isr is not None and not contains_all(isr, now.isr)
 
 
 def _last_known(
@@ -369,11 +356,3 @@ def _or(value: _T | None, otherwise: _T) -> _T:
 
 def _if_new(value: Replicas, old: Replicas) -> Replicas | None:
     return None if value == old else value
-
-
-def _without(replicas: Sequence[int], gone: Collection[int]) -> Replicas:
-    return tuple(replica for replica in replicas if replica not in gone)
-
-
-def _contains(replicas: Collection[int], others: Iterable[int]) -> bool:
-    return all(replica in replicas for replica in others)

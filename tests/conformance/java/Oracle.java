@@ -97,6 +97,7 @@ public class Oracle {
         Question question;
         switch (arguments[0]) {
             case "partition": question = Oracle::partitionChange; break;
+            case "reassignment": question = Oracle::reassignment; break;
             case "epochs": question = new Epochs(); break;
             case "producer": question = new Producers(); break;
             case "truncation": question = new Replication.Rounds(); break;
@@ -167,6 +168,12 @@ public class Oracle {
         PartitionChangeBuilder.class.getMethod("setEligibleLeaderReplicasEnabled", boolean.class).
             invoke(builder, elr);
         return builder;
+    }
+
+    /** PartitionReassignmentReplicas and PartitionReassignmentRevert. */
+    static String reassignment(Case given) throws Exception {
+        return org.apache.kafka.controller.Reassignments.answer(
+            given.numbers("current"), given.numbers("target"), registration(given));
     }
 
     /** PartitionChangeBuilder.build, and PartitionRegistration.merge of what it built. */
