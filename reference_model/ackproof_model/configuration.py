@@ -82,6 +82,9 @@ class Profile:
         (apache/kafka#20716). Not modelled by a rule.
     fenced_last_known: a fenced last known leader may be elected, in 4.0.0 and 4.0.1 with ELR on
         (KAFKA-19522).
+    completes_with_all: a reassignment is complete once all its replicas are in the ISR; from 3.8
+        (KAFKA-15665) to 4.2. Before and after, those that it adds are enough (KAFKA-19975).
+    smaller_completes_with_all: that is so if it leaves fewer replicas; from 3.8.
     unclean_by_default: unclean.leader.election.enable is true unless set; before 0.11.
     unclean_by_setting: the controller reads this setting. With KRaft it does from 3.9 on
         (KAFKA-12670): before, only a requested election (`electLeaders`) is unclean.
@@ -121,6 +124,8 @@ class Profile:
     broker_epochs: bool = True
     directory_drops_elr: bool = field(default=False, metadata=_BY_AUDITS)
     fenced_last_known: bool = False
+    completes_with_all: bool = field(default=False, metadata=_BY_NONE_OF_THEM)
+    smaller_completes_with_all: bool = field(default=True, metadata=_BY_NONE_OF_THEM)
     unclean_by_default: bool = field(default=False, metadata=_BUT_STORED_SEARCHES)
     unclean_by_setting: bool = field(default=True, metadata=_BUT_STORED_SEARCHES)
     short_timers: bool = field(default=False, metadata=_BY_SCHEDULES)
@@ -213,6 +218,8 @@ def _profile(patch: tuple[int, ...]) -> Profile:
         broker_epochs=version >= (3, 5),
         directory_drops_elr=version < (4, 3),
         fenced_last_known=version == (4, 0),
+        completes_with_all=(3, 8) <= version < (4, 3),
+        smaller_completes_with_all=version >= (3, 8),
         unclean_by_default=version < (0, 11),
         unclean_by_setting=version < (3, 3) or version >= (3, 9),
         short_timers=version < (2, 5),

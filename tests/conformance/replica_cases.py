@@ -209,15 +209,17 @@ class _Life:
         return ""
 
     def _fence(self, broker: int) -> str:
-        self._change(self._without(broker, fenced=self.controller.fenced | 1 << broker))
+        without = self._without(broker)
+        self._change(without._replace(fenced=without.fenced | 1 << broker))
         return ""
 
     def _stop(self, broker: int) -> str:
-        self._change(self._without(broker, stopping=self.controller.stopping | 1 << broker))
+        without = self._without(broker)
+        self._change(without._replace(stopping=without.stopping | 1 << broker))
         return ""
 
-    def _without(self, broker: int, **flags: int) -> Controller:
-        return self.controller._replace(isr=self.controller.isr & ~(1 << broker), **flags)
+    def _without(self, broker: int) -> Controller:
+        return self.controller._replace(isr=self.controller.isr & ~(1 << broker))
 
     def _alive(self, broker: int) -> str:
         controller, bit = self.controller, 1 << broker

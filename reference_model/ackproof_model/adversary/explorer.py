@@ -18,7 +18,7 @@ from ackproof_model.adversary.packing import (
     Steps,
 )
 from ackproof_model.adversary.state import AdversaryModel, State, initial
-from ackproof_model.adversary.successors import OF_CONTROLLER
+from ackproof_model.adversary.successors import OF_CONTROLLER, OF_NO_BROKER
 
 #: States: the tails by their head.
 Tails = defaultdict[int, set[int]]
@@ -38,7 +38,7 @@ class Explorer:
         self.packing = Packing(model)
         self.brokers = Brokers(self.packing)
         self._steps = PackedSteps(self.packing, self.brokers)
-        n = model.replicas
+        n = model.brokers
         self._shifts = [number * BROKER_BITS for number in range(n)]
         self._controlled: dict[tuple[int, tuple[int, ...]], list[_Controlled]] = {}
         self._free: dict[int, list[_Controlled]] = {}
@@ -91,9 +91,10 @@ class Explorer:
         successors. `successors.successors` is inlined here, which doubles the speed.
         """
         packing, steps, brokers = self.packing, self._steps, self.brokers
-        n, reduction = packing.model.replicas, packing.model.reduction
+        n, reduction = packing.model.brokers, packing.model.reduction
         part, written, left = self._split(head)
         kinds, deposing = self._left.get(left) or self._of_left(left)
+        deposing = deposing or steps.removes_leader(part)
         controlled = self._controlled.setdefault((part, kinds), [{} for _ in range(n)])
         served = self._served.setdefault(written, [{} for _ in range(n)])
         fetches = self._fetches
@@ -178,8 +179,9 @@ class Explorer:
         for kind in kinds:
             key = (kind, part if kind in OF_CONTROLLER else 0)
             perturbed = self._perturbed.setdefault(key, [{} for _ in self._shifts])[number]
-            steps = perturbed.get(mine)
+            read = -1 if kind in OF_NO_BROKER else mine
+            steps = perturbed.get(read)
             if steps is None:
-                steps = perturbed[mine] = self._steps.of_perturbation(kind, number, part, mine)
+                steps = perturbed[read] = self._steps.of_perturbation(kind, number, part, mine)
             changed += steps
         return unchanged, changed, started

@@ -53,11 +53,14 @@ def moves(
             yield ("expire", number), after, broker
         return
     if _learns(model, controller, broker, number):
-        known = actions.learn(policy, controller, _told_all(broker, controller), number)
+        told = broker if model.misses_epochs else _told_all(broker, controller)
+        known = actions.learn(policy, controller, told, number)
         yield ("learn", number), _without_version(controller, number), known
     if can_unfence(controller, broker, number):
         after = with_version(controller, unfence(policy, controller, number))
         yield ("unfence", number), after, broker
+    if actions.can_delete(controller, broker, number):
+        yield ("delete", number), controller, actions.deleted(broker)
     for joiner in actions.joinable(policy, controller, broker, number):
         isr = broker.isr | 1 << joiner
         for after, asking in actions.request_isr(policy, controller, broker, number, isr):
@@ -115,7 +118,10 @@ def restart(
         return None
     enrolled = enrol(model.policy, controller, number, clean=broker.clean)
     enrolled = with_version(controller, enrolled)
-    known = actions.learn(model.policy, enrolled, broker._replace(status=UP, clean=False), number)
+    known = broker._replace(status=UP, clean=False)
+    if not enrolled.assigned(number):
+        return ("restart", number), enrolled, known
+    known = actions.learn(model.policy, enrolled, known, number)
     return ("restart", number), _without_version(enrolled, number), known
 
 
@@ -137,8 +143,9 @@ def writes(
     if not waits or not actions.leads(broker, number):
         return
     for offset, one in enumerate(broker.log):
-        # A request of an earlier epoch was refused when its leader was deposed.
+        # A request of an earlier epoch was refused when its leader learned that it was deposed.
         own = epoch_of(one) == broker.epoch or policy.profile.shrink_bumps_epoch
+        own = own or model.misses_epochs
         open_ = own and not written.acked >> record_of(one) & 1
         if open_ and actions.can_ack(policy, broker, number, offset):
             acked = written.acked | 1 << record_of(one)

@@ -22,9 +22,9 @@ from ackproof_model.adversary.state import (
     Budgets,
     Writes,
 )
-from ackproof_model.adversary.successors import DEPOSING, KINDS
+from ackproof_model.adversary.successors import DEPOSING, KINDS, removes_leader
 from ackproof_model.replication.replica import fetch, forget
-from ackproof_model.replication.state import UP, Broker, Controller
+from ackproof_model.replication.state import UP, Assignment, Broker, Controller
 
 #: Width of a broker's number in a tail, in bits.
 BROKER_BITS = 20
@@ -47,10 +47,10 @@ class Packing:
 
     @cached_property
     def _name(self) -> int:
-        return self.model.replicas.bit_length()
+        return self.model.brokers.bit_length()
 
     def _controller(self, controller: Controller) -> Fields:
-        n = self.model.replicas
+        n = self.model.brokers
         yield controller.leader + 1, self._name
         yield controller.epoch, _EPOCH_BITS
         yield controller.version, _EPOCH_BITS
@@ -59,6 +59,13 @@ class Packing:
         yield controller.last_known + 1, self._name
         yield controller.fenced, n
         yield controller.stopping, n
+        if self.model.moves:
+            assignment = controller.assignment or Assignment(())
+            yield len(assignment.replicas), self._name
+            for at in range(n):
+                yield sum(assignment.replicas[at : at + 1]), self._name
+            yield assignment.adding, n
+            yield assignment.removing, n
 
     def _writes(self, written: Writes) -> Fields:
         yield written.records, self.acked_at
@@ -114,10 +121,15 @@ class Packing:
         return leader + 1 | epoch << self._name
 
     def read_controller(self, number: int) -> Controller:
-        n, take = self.model.replicas, _Taker(number)
+        n, take = self.model.brokers, _Taker(number)
         leader, epoch, version = take(self._name) - 1, take(_EPOCH_BITS), take(_EPOCH_BITS)
         isr, elr, last = take(n), take(n), take(self._name) - 1
-        return Controller(leader, epoch, isr, elr, last, take(n), take(n), version)
+        controller = Controller(leader, epoch, isr, elr, last, take(n), take(n), version)
+        if not self.model.moves:
+            return controller
+        count = take(self._name)
+        replicas = tuple(take(self._name) for _ in range(n))[:count]
+        return controller._replace(assignment=Assignment(replicas, take(n), take(n)))
 
     def read_writes(self, number: int) -> Writes:
         take = _Taker(number)
@@ -272,6 +284,9 @@ class PackedSteps:
             return 0
         _, follower, leader = fetched
         return self._tail(number, follower, own) + self._tail(source, leader, other)
+
+    def removes_leader(self, part: int) -> bool:
+        return self._model.moves and removes_leader(self._controller(part))
 
     def kinds_left(self, left: int) -> tuple[tuple[int, ...], bool]:
         """Return the perturbations that have a budget left, and whether one can depose a leader."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import permutations
 from typing import ClassVar, NamedTuple
 
 from ackproof_model.budgets import SearchBudget
@@ -33,12 +34,15 @@ class Budgets(SearchBudget):
         replica.lag.time.max.ms; the records it lags by need not be modelled).
     fencings: the controller loses contact to a running broker.
     leader_moves: the controller elects another member of the ISR by request.
+    reassignments: requests that the replicas move to other brokers, and cancellations. That new
+        replicas join, that it completes and that logs are deleted costs nothing.
     always_lagging: shrinks cost nothing, and so may happen any number of times. The search still
     ends, unless they raise the leader epoch (`Profile.shrink_bumps_epoch` with KRaft).
     """
 
     KINDS: ClassVar = (
         *("kills", "power_losses", "clean_stops", "shrinks", "fencings", "leader_moves"),
+        "reassignments",
     )
 
     records: int = 1
@@ -48,6 +52,7 @@ class Budgets(SearchBudget):
     shrinks: int = 0
     fencings: int = 0
     leader_moves: int = 0
+    reassignments: int = 0
     always_lagging: bool = False
 
     def cost(self, kind: int) -> tuple[int, ...]:
@@ -66,6 +71,10 @@ class AdversaryModel:
     default (unclean before 0.11), as for elr_enabled (4.0 has ELR off, and may switch it on).
     flush_every_record: log.flush.interval.messages=1, so a power loss takes nothing.
     reduction: False searches every state (see `adversary.successors`).
+    spare_brokers: how many brokers have no replica at first.
+    targets: the replicas that a reassignment may ask for; () for as many as now, in every order.
+    misses_epochs: a leader may miss that another one has led; without, it learns of each in turn.
+        A request that waits meanwhile is answered later, as is one that a producer sends again.
     start: the state in which the search begins, with the budgets of this model; None for a full ISR
     and empty logs. `Budgets.records` counts the records in its logs, too.
     """
@@ -79,16 +88,48 @@ class AdversaryModel:
     elr_enabled: bool | None = None
     budgets: Budgets = Budgets()
     reduction: bool = True
+    spare_brokers: int = 0
+    targets: tuple[tuple[int, ...], ...] = ()
+    misses_epochs: bool = False
     start: State | None = None
 
     def __post_init__(self) -> None:
         if not 1 <= self.replicas <= 5:
             raise ValueError(f"replicas is {self.replicas}: it must be from 1 to 5")
+        if self.brokers > 5:
+            raise ValueError(f"spare_brokers is {self.spare_brokers}: 5 brokers at most")
+        if self.moves:
+            self._check_moves()
         if self.min_insync_replicas < 1:
             raise ValueError(
                 f"min_insync_replicas is {self.min_insync_replicas}: it must be at least 1"
             )
         Profile.of(self.kafka_version)
+
+    def _check_moves(self) -> None:
+        least = min(self.replicas, *map(len, self.requests))
+        if self.profile.zookeeper:
+            raise ValueError("reassignments are modelled with KRaft only")
+        if least < self.min_insync_replicas:
+            raise ValueError(
+                f"min_insync_replicas is {self.min_insync_replicas}: reassignments are modelled "
+                f"with at least as many replicas, not {least}"
+            )
+
+    @property
+    def brokers(self) -> int:
+        return self.replicas + self.spare_brokers
+
+    @cached_property
+    def moves(self) -> bool:
+        """Whether replicas may move."""
+        moved = self.start is not None and self.start.controller.assignment is not None
+        return moved or self.budgets.reassignments > 0
+
+    @cached_property
+    def requests(self) -> tuple[tuple[int, ...], ...]:
+        """The replicas that a reassignment may ask for."""
+        return self.targets or tuple(permutations(range(self.brokers), self.replicas))
 
     @cached_property
     def profile(self) -> Profile:
@@ -97,7 +138,7 @@ class AdversaryModel:
     @cached_property
     def policy(self) -> Policy:
         return Policy(
-            replicas=self.replicas,
+            replicas=self.brokers,
             min_insync_replicas=self.min_insync_replicas,
             acks=self.acks,
             unclean_election=self.profile.unclean_by_default
@@ -132,4 +173,5 @@ def initial(model: AdversaryModel) -> State:
     left = model.budgets.left
     if model.start is not None:
         return model.start._replace(left=left)
-    return State(*full_isr(model.replicas), Writes(0, 0), left)
+    spare = model.spare_brokers if model.moves else None
+    return State(*full_isr(model.replicas, spare=spare), Writes(0, 0), left)

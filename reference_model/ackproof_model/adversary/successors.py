@@ -4,9 +4,9 @@ This is the readable specification; `packing` runs the same rules fast. The sear
 by four reductions; tests compare searches with and without them.
 
 - Decided (`decided`): no budget but shrinks is left, the leader runs and is not in controlled
-  shutdown, no other broker believes that it leads, and its log has every acked record. No step can
-  depose that leader, no other broker can append or ack, and the leader does not truncate, so no
-  loss follows.
+  shutdown, no reassignment removes it, no other broker believes that it leads, and its log has
+  every acked record. No step can depose that leader, no other broker can append or ack, and the
+  leader does not truncate, so no loss follows.
 - Ack first: where a record may be acked, that is the only step. An ack only adds an acked
   record, which excludes no loss. With several records, a shortest trace may have needless acks.
 - No broker learns that there is no leader (`moves`): a broker that has not learned this
@@ -27,9 +27,13 @@ from ackproof_model.adversary.state import AdversaryModel, State
 from ackproof_model.replication.controller import (
     begin_shutdown,
     can_begin_shutdown,
+    can_cancel,
     can_fence,
     can_move_leader,
+    can_reassign,
+    cancel,
     fence,
+    reassign,
     with_version,
 )
 from ackproof_model.replication.replica import can_end, crashed, ended, fetch, forget
@@ -88,8 +92,22 @@ def leader_moves(
         yield ("move leader", number), with_version(controller, after), broker
 
 
+def reassignments(
+    model: AdversaryModel, controller: Controller, broker: Broker, number: int
+) -> Iterator[Move]:
+    """Move replicas by an operator's request; here those whose first replica is `number`."""
+    for target in model.requests:
+        if target[0] == number and can_reassign(model.policy, target):
+            after = with_version(controller, reassign(model.policy, controller, target))
+            if after != controller:
+                yield ("reassign", *target), after, broker
+    assignment = controller.assignment
+    if assignment and assignment.replicas[0] == number and can_cancel(model.policy, controller):
+        yield ("cancel", number), with_version(controller, cancel(model.policy, controller)), broker
+
+
 #: In the order of `Budgets.KINDS`.
-KINDS = (kills, power_losses, clean_stops, lags, fencings, leader_moves)
+KINDS = (kills, power_losses, clean_stops, lags, fencings, leader_moves, reassignments)
 
 #: Those that can depose a leader or end its process: all but `lags`.
 DEPOSING = tuple(kind for kind, perturb in enumerate(KINDS) if perturb is not lags)
@@ -108,7 +126,18 @@ def decided(state: State) -> bool:
     leading = state.brokers[leader]
     rivals = any(one.leader == n for n, one in enumerate(state.brokers) if n != leader)
     stays = leading.status == UP  # one in controlled shutdown ends by itself
+    stays = stays and not removes_leader(state.controller)
     return stays and not rivals and not state.writes.acked & ~leading.records
+
+
+#: Those that neither read nor change a broker.
+OF_NO_BROKER = (KINDS.index(reassignments),)
+
+
+def removes_leader(controller: Controller) -> bool:
+    """Whether a reassignment in progress takes the leader's replica away once it is complete."""
+    leader, assignment = controller.leader, controller.assignment
+    return leader != NOBODY and bool(assignment and assignment.removing >> leader & 1)
 
 
 def successors(model: AdversaryModel, state: State) -> Iterator[tuple[Label, State]]:

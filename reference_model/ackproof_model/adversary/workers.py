@@ -46,7 +46,7 @@ class Share:
         self.explorer = Explorer(model)
         self.levels: list[dict[int, Collection[int]]] = []
         self._seen: dict[int, list[Collection[int]]] = {}
-        self._narrow = model.replicas * BROKER_BITS <= 64
+        self._narrow = model.brokers * BROKER_BITS <= 64
         self._checkpoint = checkpoint
         self._stored = 0  # number of broker values in the checkpoint
 
@@ -278,7 +278,7 @@ class _Exchange:
         self._numbers: list[list[int]] = [
             [] for _ in inboxes
         ]  # our numbers for the values of each process
-        n = share.explorer.packing.model.replicas
+        n = share.explorer.packing.model.brokers
         self._shifts = [number * BROKER_BITS for number in range(n)]
 
     def owner(self, head: int) -> int:

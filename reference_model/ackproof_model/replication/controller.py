@@ -12,6 +12,11 @@ often, with a reason; no search writes the condition again.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import cache
+
+from ackproof_model.configuration import Profile
 from ackproof_model.kafka.partition_change import (
     MIGRATING,
     Cluster,
@@ -22,9 +27,17 @@ from ackproof_model.kafka.partition_change import (
     apply,
     partition_change,
 )
+from ackproof_model.kafka.reassignment import Reassignment, Reverted
 from ackproof_model.replication.isr import active
 from ackproof_model.replication.policy import Policy, effective_min_isr
-from ackproof_model.replication.state import NOBODY, STOPPING, Broker, Controller, members
+from ackproof_model.replication.state import (
+    NOBODY,
+    STOPPING,
+    Assignment,
+    Broker,
+    Controller,
+    members,
+)
 
 
 def _changed_in_zookeeper(
@@ -110,27 +123,39 @@ def _changed(
 ) -> Controller:
     if policy.profile.zookeeper:
         return _changed_in_zookeeper(policy, before, target_isr, election)
-    replicas = policy.replicas
-    now = Registration(
-        replicas=tuple(range(replicas)),
-        directories=(MIGRATING,) * replicas,
-        isr=tuple(members(before.isr)),
-        leader=before.leader,
-        leader_epoch=before.epoch,
-        partition_epoch=0,
-        recovering=False,
-        elr=tuple(members(before.elr)),
-        last_known_elr=() if before.last_known == NOBODY else (before.last_known,),
-    )
     target = Target(
         election=election,
         isr=tuple(members(target_isr)),
         unclean_shutdown=tuple(members(unclean)),
     )
+    return _written(policy, before, target)
+
+
+def _registration(policy: Policy, controller: Controller) -> Registration:
+    """Return the partition as Kafka's controller has it."""
+    replicas, adding, removing = controller.assignment or Assignment(tuple(range(policy.replicas)))
+    return Registration(
+        replicas=replicas,
+        directories=(MIGRATING,) * len(replicas),
+        isr=tuple(members(controller.isr)),
+        leader=controller.leader,
+        leader_epoch=controller.epoch,
+        partition_epoch=0,
+        recovering=False,
+        elr=tuple(members(controller.elr)),
+        last_known_elr=() if controller.last_known == NOBODY else (controller.last_known,),
+        adding=tuple(members(adding)),
+        removing=tuple(members(removing)),
+    )
+
+
+def _written(policy: Policy, before: Controller, target: Target) -> Controller:
+    """Return the partition after the change that a controller writes for a target."""
+    now = _registration(policy, before)
     cluster = Cluster(
-        rules=_RULES[policy.profile.fenced_last_known],
+        rules=_rules(policy.profile),
         acceptable=lambda replica: active(before, replica),
-        min_isr=effective_min_isr(policy.min_insync_replicas, replicas),
+        min_isr=effective_min_isr(policy.min_insync_replicas, len(now.replicas)),
         elr=policy.elr,
         metadata_version=_METADATA_VERSIONS[policy.profile.shrink_bumps_epoch],
         default_directory=lambda _: MIGRATING,
@@ -140,17 +165,32 @@ def _changed(
         return before
     after = apply(now, written)
     last_known = after.last_known_elr[0] if after.last_known_elr else NOBODY
-    return before._replace(
+    changed = before._replace(
         leader=after.leader,
         epoch=after.leader_epoch,
-        isr=sum(1 << r for r in after.isr),
-        elr=sum(1 << r for r in after.elr),
+        isr=_mask(after.isr),
+        elr=_mask(after.elr),
         last_known=last_known,
     )
+    if before.assignment is None:
+        return changed
+    moved = Assignment(after.replicas, adding=_mask(after.adding), removing=_mask(after.removing))
+    return changed._replace(assignment=moved)
 
 
-#: The controller's rules, by `Profile.fenced_last_known`: those of 4.0, and of 4.1.1 and later.
-_RULES = {True: ControllerRules.of((4, 0, 0)), False: ControllerRules.of((4, 1, 1))}
+def _mask(replicas: Iterable[int]) -> int:
+    return sum(1 << replica for replica in replicas)
+
+
+@cache
+def _rules(profile: Profile) -> ControllerRules:
+    """Return the controller's rules: those of 4.0 or of 4.1.1 and later, but for reassignments."""
+    rules = ControllerRules.of((4, 0, 0) if profile.fenced_last_known else (4, 1, 1))
+    return replace(
+        rules,
+        complete_with_all=profile.completes_with_all,
+        smaller_with_all=profile.smaller_completes_with_all,
+    )
 
 
 def alter_partition_accepted(
@@ -172,7 +212,9 @@ def with_version(before: Controller, after: Controller) -> Controller:
     if after.epoch != before.epoch:
         return after._replace(version=0)
     same = (after.leader, after.isr, after.elr) == (before.leader, before.isr, before.elr)
-    return after if same else after._replace(version=before.version + 1)
+    if same and after.assignment == before.assignment:
+        return after
+    return after._replace(version=before.version + 1)
 
 
 def alter_isr(policy: Policy, controller: Controller, isr: int) -> Controller:
@@ -189,6 +231,76 @@ def can_move_leader(controller: Controller, replica: int) -> bool:
     """
     others_lead = controller.leader not in (NOBODY, replica)
     return others_lead and bool(controller.isr >> replica & 1) and active(controller, replica)
+
+
+def can_reassign(policy: Policy, target: Sequence[int]) -> bool:
+    """Whether replicas may be asked to move to these brokers, dead or alive; KRaft only.
+
+    `ReplicationControlManager.validateManualPartitionAssignment`. The tools refuse dead brokers.
+    """
+    known = all(0 <= broker < policy.replicas for broker in target)
+    return bool(not policy.profile.zookeeper and target and known and len({*target}) == len(target))
+
+
+def reassign(policy: Policy, controller: Controller, target: tuple[int, ...]) -> Controller:
+    """Return the state after a request to move the replicas to these brokers, in this order.
+
+    WHO: the controller. WHEN: `can_reassign`. THEN: the new replicas are added at once
+    (`changePartitionReassignment`, KIP-455). Those that are too many go with the first change after
+    which enough replicas are in the ISR (`Reassignment.completed`): this one, or a later one.
+    """
+    key = (controller, target)
+    known = policy.remembered.get(key)
+    if known is None:
+        wanted = reassignment_target(_registration(policy, controller), target)
+        known = policy.remembered[key] = _written(policy, controller, wanted)
+    return known
+
+
+def reassignment_target(now: Registration, replicas: Sequence[int]) -> Target:
+    """Return what a request for these replicas asks of the partition.
+
+    What it neither adds nor removes stays as it is, also that of an earlier request
+    (`ReplicationControlManager.changePartitionReassignment`).
+    """
+    asked = Reassignment.between(now.replicas, replicas)
+    return Target(
+        replicas=asked.replicas, removing=asked.removing or None, adding=asked.adding or None
+    )
+
+
+def can_cancel(policy: Policy, controller: Controller) -> bool:
+    """Whether a reassignment may be cancelled: there is one, and a replica that stays is in sync.
+
+    With unclean elections it may always be (`cancelPartitionReassignment`).
+    """
+    reverted = _reverted(_registration(policy, controller))
+    return reverted is not None and (policy.unclean_election or not reverted.unclean)
+
+
+def cancel(policy: Policy, controller: Controller) -> Controller:
+    """Return the state after the reassignment was cancelled.
+
+    WHO: the controller. WHEN: `can_cancel`. THEN: the replicas that it added are gone, from the
+    ISR, too (`PartitionReassignmentRevert`); they stay in the ELR.
+    """
+    wanted = cancellation_target(_registration(policy, controller), _by_default(policy))
+    return _written(policy, controller, wanted) if wanted else controller
+
+
+def cancellation_target(now: Registration, election: Election) -> Target | None:
+    """Return what a cancellation asks of the partition, None without a reassignment."""
+    reverted = _reverted(now)
+    if reverted is None:
+        return None
+    return Target(
+        election=election, isr=reverted.isr, replicas=reverted.replicas, removing=(), adding=()
+    )
+
+
+def _reverted(now: Registration) -> Reverted | None:
+    moving = Reassignment(replicas=now.replicas, removing=now.removing, adding=now.adding)
+    return Reverted.of(moving, now.isr) if moving.in_progress else None
 
 
 def can_expire(policy: Policy, controller: Controller, replica: int) -> bool:

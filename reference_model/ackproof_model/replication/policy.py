@@ -21,9 +21,10 @@ def effective_min_isr(min_insync_replicas: int, replicas: int) -> int:
 class Policy:
     """Settings of one partition as the rules read them.
 
-    Replicas are numbered in assignment order. elr: eligible leader replicas are on (KIP-966).
-    in_flight: an AlterPartition request and its answer are two actions, with others between them;
-    else they are one.
+    Replicas are numbered in assignment order; if they move, it is the brokers that are numbered,
+    and `replicas` is their number (`Controller.assignment`). elr: eligible leader
+    replicas are on (KIP-966). in_flight: an AlterPartition request and its answer are two actions,
+    with others between them; else they are one.
     """
 
     replicas: int

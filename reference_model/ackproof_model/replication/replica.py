@@ -38,6 +38,8 @@ from ackproof_model.replication.policy import Policy
 from ackproof_model.replication.state import (
     DOWN,
     NOBODY,
+    UNASSIGNED,
+    WITHOUT_REPLICA,
     Broker,
     Controller,
     Log,
@@ -63,11 +65,13 @@ def behind(policy: Policy, controller: Controller, broker: Broker, number: int) 
 
 
 def can_learn(policy: Policy, controller: Controller, broker: Broker, number: int) -> bool:
-    """Whether a broker may apply metadata: it runs, and lacks some.
+    """Whether a broker may apply metadata: it runs, has a replica, and lacks some.
 
     `ReplicaManager.applyDelta`, `ReplicaManager.becomeLeaderOrFollower`.
     """
-    return broker.alive and behind(policy, controller, broker, number)
+    return (
+        broker.alive and controller.assigned(number) and behind(policy, controller, broker, number)
+    )
 
 
 def learn(policy: Policy, controller: Controller, broker: Broker, number: int) -> Broker:
@@ -76,14 +80,17 @@ def learn(policy: Policy, controller: Controller, broker: Broker, number: int) -
     WHO: a broker. WHEN: `can_learn`. THEN: it leads or follows (`Partition.makeLeader`,
     `makeFollower`). A leader begins an epoch at its log end offset. If it believes that it leads,
     it keeps its high watermark and the log end offsets of the ISR's members, even if another broker
-    has led in between (`isNewLeader`); another replica joins after a fetch in this epoch. A new
-    leader knows no log end offset of the followers. Before 2.0 it keeps its high watermark; later
-    it begins at 0, which only delays acks.
+    has led in between (`isNewLeader`); another replica joins after a fetch in this epoch. It
+    forgets replicas that have moved away (`updateAssignmentAndIsr`). A new leader knows no log end
+    offset of the followers. Before 2.0 it keeps its high watermark; later it begins at 0, which
+    only delays acks.
     """
     if controller.leader != number:
         return following(policy.profile, broker, controller)
     if (broker.leader, broker.epoch) == (number, controller.epoch):
         view = broker._replace(version=0, isr=controller.isr, pending=0)
+        if controller.assignment is not None:
+            view = _of_assignment(controller, view)
     else:
         end, led = len(broker.log), broker.leader == number
         known = controller.isr if led else 0
@@ -100,7 +107,39 @@ def learn(policy: Policy, controller: Controller, broker: Broker, number: int) -
                 broker.remote[r] if known >> r & 1 else NOBODY for r in range(policy.replicas)
             ),
         )
+        if controller.assignment is not None:
+            view = _of_assignment(controller, view)
     return advance_high_watermark(policy, view, number)
+
+
+def _of_assignment(controller: Controller, leader: Broker) -> Broker:
+    """Return a leader that knows which brokers have a replica."""
+    known = [controller.assigned(number) for number in range(len(leader.remote))]
+    remote = tuple(
+        max(end, NOBODY) if assigned else UNASSIGNED
+        for end, assigned in zip(leader.remote, known, strict=True)
+    )
+    gone = sum(1 << number for number, assigned in enumerate(known) if not assigned)
+    return leader._replace(remote=remote, stale=leader.stale & ~gone)
+
+
+def can_delete(controller: Controller, broker: Broker, number: int) -> bool:
+    """Whether a broker may delete its replica: it runs, and the partition has moved away.
+
+    `ReplicaManager.applyDelta` (`TopicsDelta.localChanges`), after a restart `LogManager` and
+    `BrokerMetadataPublisher`, which delete what the first metadata image lacks (stray replicas).
+    """
+    gone = not controller.assigned(number)
+    return broker.alive and gone and deleted(broker) != broker
+
+
+def deleted(broker: Broker) -> Broker:
+    """Return a broker without its replica.
+
+    WHO: a broker. WHEN: `can_delete`. THEN: its log is gone. A replica that moves back before has
+    its old log; afterwards it begins with an empty one.
+    """
+    return WITHOUT_REPLICA._replace(status=broker.status)
 
 
 def following(profile: Profile, broker: Broker, controller: Controller) -> Broker:
@@ -174,10 +213,15 @@ def can_ack(policy: Policy, leader: Broker, number: int, offset: int) -> bool:
 def can_fetch(policy: Policy, follower: Broker, number: int, leader: Broker, source: int) -> bool:
     """Whether a follower may fetch from a broker: both take that broker for the leader.
 
-    From 2.1 both have the same epoch (KIP-320, `Partition.localLogWithEpochOrThrow`).
+    From 2.1 both have the same epoch (KIP-320, `Partition.localLogWithEpochOrThrow`). The leader
+    answers only brokers that have a replica (`followerReplicaOrThrow`).
     """
     follows = follower.leader == source != number
-    return follows and answers_fetch(policy, follower, leader, source)
+    return (
+        follows
+        and answers_fetch(policy, follower, leader, source)
+        and not (leader.remote and leader.remote[number] == UNASSIGNED)
+    )
 
 
 def fetch(
@@ -338,7 +382,7 @@ def forget(policy: Policy, leader: Broker, restarted: int) -> Broker:
     From 3.5 the controller refuses to add it to the ISR until it fetches again (KIP-903). Before
     2.7 a follower joins the ISR by a fetch, so one of an old incarnation does not count.
     """
-    if not leader.remote or leader.remote[restarted] == NOBODY:
+    if not leader.remote or leader.remote[restarted] < 0:
         return leader
     if policy.profile.broker_epochs:
         return leader._replace(stale=leader.stale | 1 << restarted)

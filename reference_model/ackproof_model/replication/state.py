@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 NOBODY = -1
+UNASSIGNED = -2
 
 # Broker.status
 DOWN, STARTING, UP, STOPPING = range(4)
@@ -32,13 +33,21 @@ def record_of(log_entry: int) -> int:
 Log = tuple[int, ...]
 
 
+class Assignment(NamedTuple):
+    """The replicas of a partition in their order; those that a reassignment adds and removes."""
+
+    replicas: tuple[int, ...]
+    adding: int = 0
+    removing: int = 0
+
+
 class Controller(NamedTuple):
     """The committed state of the partition and its brokers.
 
     epoch: the leader epoch. fenced, stopping (in controlled shutdown): brokers that may neither
     lead nor be in the ISR. last_known: the last known leader (KIP-966). version: stands for the
     partition epoch where requests are in flight (`Policy.in_flight`): it counts the changes since
-    the leader learned of one.
+    the leader learned of one. assignment: None if replicas never move; then every broker has one.
     """
 
     leader: int
@@ -49,6 +58,11 @@ class Controller(NamedTuple):
     fenced: int
     stopping: int
     version: int = 0
+    assignment: Assignment | None = None
+
+    def assigned(self, broker: int) -> bool:
+        """Whether a broker has a replica."""
+        return self.assignment is None or broker in self.assignment.replicas
 
 
 class Broker(NamedTuple):
@@ -60,8 +74,9 @@ class Broker(NamedTuple):
     meaning at the leader only. version, isr: the partition version and the ISR that it knows.
     pending: the ISR that it has requested (0: no request). start: the start offset of its epoch, 0
     once the high watermark has passed it. remote: the log end offset of each replica as of its last
-    fetch (-1: no fetch that counts). stale: the followers that have restarted since their last
-    fetch, or since the request in flight was made.
+    fetch (`NOBODY`: no fetch that counts, `UNASSIGNED`: it knows of no
+    replica there). stale: the followers that have restarted since their last fetch, or since the
+    request in flight was made.
     """
 
     status: int
@@ -93,12 +108,22 @@ class Broker(NamedTuple):
         return sum(1 << record_of(one) for one in self.log)
 
 
-def initial(replicas: int) -> tuple[Controller, tuple[Broker, ...]]:
-    """Return controller and brokers with a full ISR, leader 0 and empty logs."""
+#: A running broker without a replica.
+WITHOUT_REPLICA = Broker(UP, False, (), NOBODY, 0)
+
+
+def initial(replicas: int, *, spare: int | None = None) -> tuple[Controller, tuple[Broker, ...]]:
+    """Return controller and brokers with a full ISR, leader 0 and empty logs.
+
+    spare: how many more brokers there are, None if replicas never move.
+    """
     everyone = (1 << replicas) - 1
-    leader = Broker(UP, False, (), 0, 0, isr=everyone, remote=(NOBODY, *(0,) * (replicas - 1)))
+    known = (NOBODY, *(0,) * (replicas - 1), *(UNASSIGNED,) * (spare or 0))
+    leader = Broker(UP, False, (), 0, 0, isr=everyone, remote=known)
     followers = (Broker(UP, False, (), 0, 0),) * (replicas - 1)
-    return Controller(0, 0, everyone, 0, NOBODY, 0, 0), (leader, *followers)
+    assignment = None if spare is None else Assignment(tuple(range(replicas)))
+    controller = Controller(0, 0, everyone, 0, NOBODY, 0, 0, assignment=assignment)
+    return controller, (leader, *followers, *(WITHOUT_REPLICA,) * (spare or 0))
 
 
 # A step's name and its numbers: see `prediction.narrative`.

@@ -19,6 +19,7 @@ from ackproof_model.kafka.partition_change import (
     Target,
     partition_change,
 )
+from ackproof_model.replication.controller import cancellation_target, reassignment_target
 from ackproof_model.validation.controller_state import ControllerState, MetadataRecord, PartitionId
 
 
@@ -183,26 +184,19 @@ def _reassignment(
     replicas = now.replicas if written.replicas is None else written.replicas
     removing = now.removing if written.removing is None else written.removing
     requested = tuple(replica for replica in replicas if replica not in removing)
-    leaving = tuple(sorted(set(now.replicas) - set(requested)))
-    target = Target(
-        replicas=(*requested, *leaving),
-        removing=leaving or None,
-        adding=tuple(sorted(set(requested) - set(now.replicas))) or None,
-    )
+    target = reassignment_target(now, requested)
     change = partition_change(now, target, state.cluster(partition))
     yield Step(event="reassignment", broker=None, change=change)
-    if now.adding or now.removing:
-        yield _cancelled(state, partition)
+    if cancelled := _cancelled(state, partition):
+        yield cancelled
 
 
-def _cancelled(state: ControllerState, partition: PartitionId) -> Step:
+def _cancelled(state: ControllerState, partition: PartitionId) -> Step | None:
     """Return the cancellation of a reassignment (`PartitionReassignmentRevert`)."""
     now = state.partitions[partition]
-    replicas = tuple(replica for replica in now.replicas if replica not in now.adding)
-    isr = tuple(replica for replica in now.isr if replica not in now.adding) or replicas[:1]
-    target = Target(
-        election=_election(state, partition), isr=isr, replicas=replicas, removing=(), adding=()
-    )
+    target = cancellation_target(now, _election(state, partition))
+    if target is None:
+        return None
     change = partition_change(now, target, state.cluster(partition))
     return Step(event="reassignment cancelled", broker=None, change=change)
 

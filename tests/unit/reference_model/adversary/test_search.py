@@ -23,6 +23,20 @@ QUESTIONS = [
     AdversaryModel(kafka_version="4.0.1", budgets=MANY, elr_enabled=True, replicas=2),
     AdversaryModel(kafka_version="4.3.1", budgets=replace(MANY, always_lagging=True)),
     AdversaryModel(kafka_version="2.8.2", budgets=replace(MANY, leader_moves=2), replicas=2),
+    AdversaryModel(
+        kafka_version="4.3.1", budgets=replace(MANY, reassignments=2), replicas=2, spare_brokers=2
+    ),
+    AdversaryModel(
+        kafka_version="4.0.1",
+        elr_enabled=True,
+        budgets=replace(MANY, reassignments=3),
+        replicas=2,
+        spare_brokers=1,
+        targets=((0,), (1, 2), (2, 0, 1)),
+        min_insync_replicas=1,
+        unclean_election=True,
+        misses_epochs=True,
+    ),
 ]
 
 

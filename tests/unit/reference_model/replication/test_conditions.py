@@ -66,6 +66,8 @@ from unit.reference_model.schedules import (
     kill,
 )
 
+#: Every perturbation of a partition that never moves.
+UNMOVED = tuple(kind for kind in Budgets.KINDS if kind != "reassignments")
 VERSIONS = ("4.3.1", "3.9.1", "2.8.2", "2.6.2", "2.3.1", "0.10.2.2")
 
 
@@ -164,6 +166,9 @@ CONDITIONS: dict[str, Callable[..., bool]] = {
     "move leader": lambda step, broker, number: controllers.can_move_leader(
         step.controller, number
     ),
+    "reassign": lambda step, broker, *target: controllers.can_reassign(step.policy, target),
+    "cancel": lambda step, broker, _: controllers.can_cancel(step.policy, step.controller),
+    "delete": lambda step, broker, number: replicas.can_delete(step.controller, broker, number),
 }
 #: Steps by which processes end, whichever.
 ENDS = {"refused", "inject"}
@@ -310,7 +315,7 @@ def recorded(version: str, acks: str) -> tuple[Step, ...]:
 def adversary(version: str, acks: str = "all", **changes: object) -> AdversaryModel:
     everything = Budgets(
         records=2,
-        **dict.fromkeys(Budgets.KINDS, 2),
+        **dict.fromkeys(UNMOVED, 2),
         in_all=3,
     )
     given = AdversaryModel(
@@ -341,6 +346,14 @@ def test_steps_of_the_adversary_meet_the_conditions_of_their_actions(version):
     assert {"write", "ack", "kill", "stop", "shrink", "cut off", "fence"} <= {
         step.what for step in steps
     }
+
+
+@pytest.mark.parametrize("version", ["4.3.1", "3.9.1"])
+def test_steps_of_moves_meet_the_conditions_of_their_actions(version):
+    moving = Budgets(reassignments=2, kills=1, in_all=2)
+    steps = list(of_adversary(adversary(version, budgets=moving, spare_brokers=1), 4000))
+    assert [step for step in steps if not legal(step)] == []
+    assert {"reassign", "cancel", "delete"} <= {step.what for step in steps}
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -439,7 +452,7 @@ def translated(step: Step) -> tuple[AdversaryModel, AdversaryState]:
         replicas=policy.replicas,
         unclean_election=policy.unclean_election,
         elr_enabled=policy.elr,
-        budgets=Budgets(records=7, **dict.fromkeys(Budgets.KINDS, 7), in_all=7),
+        budgets=Budgets(records=7, **dict.fromkeys(UNMOVED, 7), in_all=7),
         reduction=False,
     )
     leading = step.brokers[controller.leader] if controller.leader != NOBODY else None

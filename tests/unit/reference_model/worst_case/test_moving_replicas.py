@@ -17,6 +17,7 @@ import pytest
 from ackproof_model import Configuration, Likelihood
 from ackproof_model.kafka.partition_change import Election, Registration
 from ackproof_model.perturbations import Counts, WorstCase
+from ackproof_model.replication.controller import cancellation_target, reassignment_target
 from ackproof_model.worst_case import answer
 from unit.reference_model.validation.controller_log import ORDERS, Controller
 
@@ -120,20 +121,15 @@ class Partition:
         self.kafka.unfence(broker)
 
     def _move(self, target: tuple[int, ...]) -> None:
-        """As `PartitionReassignmentReplicas`."""
-        old = self.now.replicas
-        removing = tuple(one for one in old if one not in target)
-        adding = tuple(one for one in target if one not in old)
-        self.kafka.ask(replicas=(*target, *removing), removing=removing, adding=adding)
+        asked = reassignment_target(self.now, target)
+        self.kafka.ask(replicas=asked.replicas, removing=asked.removing, adding=asked.adding)
         self.moves -= 1
 
     def _cancel(self) -> None:
-        """As `PartitionReassignmentRevert`."""
-        now = self.now
-        isr = tuple(one for one in now.isr if one not in now.adding)
-        if isr:
-            replicas = tuple(one for one in now.replicas if one not in now.adding)
-            self.kafka.ask(replicas=replicas, isr=isr, removing=(), adding=())
+        if set(self.now.isr) - set(self.now.adding):
+            asked = cancellation_target(self.now, Election.ONLINE)
+            assert asked is not None
+            self.kafka.ask(replicas=asked.replicas, isr=asked.isr, removing=(), adding=())
 
 
 def walks(
