@@ -234,6 +234,18 @@ class Fault(BaseModel, ABC):
         Raises FaultError, after undoing every action that cannot be undone without this record.
         """
 
+    @property
+    def patience_s(self) -> float:
+        """For how many seconds the fault may wait for a message. The faults after it do not wait.
+
+        0 if `verify` can answer at once.
+        """
+        return 0.0
+
+    def await_message(self, cluster: Cluster, nodes: Sequence[int], *, within_s: float) -> bool:
+        """Return whether it has met its first message; wait for that for at most `within_s`."""
+        return True
+
     @abstractmethod
     def verify(self, cluster: Cluster, nodes: Sequence[int], done: Any) -> Evidence:
         """Prove by observation that the fault holds; raise FaultError if it does not."""

@@ -32,6 +32,8 @@ class Guard:
         self._cluster = cluster
         self._clock = clock
         self.done: Any = None
+        #: Whether it is injected and has not met its first message.
+        self.waiting = False
         self.window = FaultWindow(
             fault=fault.name,
             target=str(fault.target),
@@ -41,14 +43,41 @@ class Guard:
             injected_at=clock(),
         )
 
-    def inject(self) -> None:
-        """Inject and verify. A FaultError is not raised: it becomes the window's evidence."""
-        nodes = self.window.nodes
+    def begin(self) -> None:
+        """Inject; verify unless the fault waits for its first message.
+
+        A FaultError is not raised: it becomes the window's evidence.
+        """
         try:
-            self.done = self.fault.inject(self._cluster, nodes)
-            evidence = self.fault.verify(self._cluster, nodes, self.done)
+            self.done = self.fault.inject(self._cluster, self.window.nodes)
         except FaultError as error:
-            self.window = replace(self.window, evidence=f"not verified: {error}")
+            self._refute(error)
+            return
+        self.waiting = True
+        self.check()
+
+    def check(self) -> None:
+        """Verify a fault that is `waiting`, once it has met a message or its patience is over."""
+        waited_s = (self._clock() - self.window.injected_at).total_seconds()
+        if self.waiting and (self._met(within_s=0) or waited_s >= self.fault.patience_s):
+            self._verify()
+
+    def inject(self) -> None:
+        """Inject and verify, after the first message if the fault waits for one."""
+        self.begin()
+        if self.waiting:
+            self._met(within_s=self.fault.patience_s)
+            self._verify()
+
+    def _met(self, *, within_s: float) -> bool:
+        return self.fault.await_message(self._cluster, self.window.nodes, within_s=within_s)
+
+    def _verify(self) -> None:
+        self.waiting = False
+        try:
+            evidence = self.fault.verify(self._cluster, self.window.nodes, self.done)
+        except FaultError as error:
+            self._refute(error)
             return
         self.window = replace(
             self.window,
@@ -57,10 +86,15 @@ class Guard:
             facts=evidence.facts,
         )
 
+    def _refute(self, error: FaultError) -> None:
+        self.window = replace(self.window, evidence=f"not verified: {error}")
+
     def heal(self) -> None:
         """End the fault; raise FaultError if that fails."""
         if self.window.healed_at is not None:
             return
+        if self.waiting:
+            self._verify()
         self.fault.heal(self._cluster, self.window.nodes, self.done)
         self.window = replace(self.window, healed_at=self._clock())
 
@@ -93,9 +127,16 @@ def inject(
 
     Raises FaultError if the target resolves to no node (a partition without a leader, for example).
     """
+    guard = resolved(fault, cluster, trigger=trigger, clock=clock)
+    guard.inject()
+    return guard
+
+
+def resolved(
+    fault: Fault, cluster: Cluster, *, trigger: str, clock: Callable[[], datetime]
+) -> Guard:
+    """Return the guard of a fault with its target resolved; raises FaultError as `inject` does."""
     nodes = fault.target.resolve(cluster)
     if not nodes:
         raise FaultError(f"{fault.name}: {fault.target} names no broker at the moment")
-    guard = Guard(fault, cluster, nodes, trigger=trigger, clock=clock)
-    guard.inject()
-    return guard
+    return Guard(fault, cluster, nodes, trigger=trigger, clock=clock)

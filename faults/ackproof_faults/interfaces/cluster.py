@@ -209,7 +209,16 @@ class Operations(Protocol):
     """Operations of Kafka's own tools. Each raises FaultError with Kafka's reason for a refusal."""
 
     def topic(self, name: str) -> Mapping[int, Placement]:
-        """Return the topic's partitions; empty if it does not exist or is unknown now."""
+        """Return the topic's partitions as a broker knows them, whose metadata may be late.
+
+        Empty if the topic does not exist or is unknown now.
+        """
+
+    def decided(self, name: str) -> Mapping[int, Placement]:
+        """Return the topic's partitions from the controllers' metadata log, or from ZooKeeper.
+
+        Empty if the topic does not exist or the log cannot be read now. This may take seconds.
+        """
 
     def await_topic(
         self,
@@ -235,8 +244,11 @@ class Operations(Protocol):
     def known_setting(self, topic: str, key: str) -> str | None:
         """Return a topic's last known setting, None if it was never known. Asks no broker."""
 
-    def await_setting(self, topic: str, key: str, value: str, *, within_s: float) -> str | None:
-        """Return a topic's setting once it has this value, or its last value after `within_s`."""
+    def await_own_setting(self, topic: str, key: str, value: str, *, within_s: float) -> str | None:
+        """Return a topic's own setting once it has this value, or its last value after `within_s`.
+
+        It is that of the controllers' metadata log, or of ZooKeeper.
+        """
 
     def override(self, topic: str, key: str, value: str) -> None:
         """Change a topic's setting, and remember its value before."""

@@ -70,7 +70,9 @@ class LinkFault(Fault):
         examples=["broker-2-fetcher"],
     )
     within: Duration = Field(
-        default=10.0, gt=0, description="how long to wait for the first such message"
+        default=10.0,
+        gt=0,
+        description="how long to wait for the first such message. The faults after it do not wait",
     )
 
     @property
@@ -126,9 +128,16 @@ class LinkFault(Fault):
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
         cluster.proxy.add(self._rule(nodes))
 
+    @property
+    def patience_s(self) -> float:
+        return self.within
+
+    def await_message(self, cluster: Cluster, nodes: Sequence[int], *, within_s: float) -> bool:
+        return bool(cluster.proxy.hits(self._rule(nodes), at_least=1, within_s=within_s))
+
     def verify(self, cluster: Cluster, nodes: Sequence[int], done: None) -> Evidence:
-        """Wait for the first message, which proves that the proxy is in the path."""
-        hits = cluster.proxy.hits(self._rule(nodes), at_least=1, within_s=self.within)
+        """Return the first messages, which prove that the proxy is in the path."""
+        hits = cluster.proxy.hits(self._rule(nodes), at_least=1, within_s=0)
         if not hits:
             raise FaultError(
                 f"no {self.api} {self.direction} passed broker "

@@ -44,7 +44,7 @@ class TopicOperation(Operation):
         default=None, ge=0, description="one partition; all of the topic if it is left out"
     )
     within: Duration = Field(
-        default=10.0, gt=0, description="how long until the cluster shows that it has begun"
+        default=10.0, gt=0, description="how long until the controllers have decided it"
     )
 
     def problems(self, shape: Shape) -> Iterator[Problem]:
@@ -62,31 +62,41 @@ class TopicOperation(Operation):
         )
 
     def current(self, cluster: Cluster) -> Topic:
-        """Return the operation's partitions; empty if they are unknown."""
-        partitions = cluster.operations.topic(self.topic)
+        """Return the operation's partitions as a broker knows them; empty if they are unknown."""
+        return self._own(cluster.operations.topic(self.topic))
+
+    def decided(self, cluster: Cluster) -> Topic:
+        """Return the operation's partitions as the controllers have decided; empty if unknown."""
+        return self._own(cluster.operations.decided(self.topic))
+
+    def _own(self, partitions: Topic) -> Topic:
         if self.partition is None:
             return partitions
         return {number: one for number, one in partitions.items() if number == self.partition}
 
-    def existing(self, cluster: Cluster) -> Topic:
+    def existing(self, cluster: Cluster, changes: Callable[[Topic], bool] = bool) -> Topic:
         """Return the operation's partitions; raise FaultError if they do not exist.
 
-        It waits, because a broker may not know new partitions yet.
+        It waits, because a broker may not know new partitions yet. If by the broker's metadata the
+        operation `changes` nothing, the controllers are asked: that metadata may be old.
         """
         partitions = cluster.operations.await_topic(
             lambda: self.current(cluster), bool, within_s=self.within
         )
         if not partitions:
             raise FaultError(f"{self._what} is not there")
-        return partitions
+        return partitions if changes(partitions) else self.decided(cluster) or partitions
 
     def topic_partitions(self, numbers: Sequence[int]) -> list[TopicPartition]:
         return [(self.topic, number) for number in numbers]
 
     def await_change(self, cluster: Cluster, good: Callable[[Topic], bool], problem: str) -> Topic:
-        """Return the partitions once they are `good`; raise FaultError after `within`."""
+        """Return the partitions once the controllers' decisions are `good`.
+
+        Raises FaultError after `within`.
+        """
         partitions = cluster.operations.await_topic(
-            lambda: self.current(cluster),
+            lambda: self.decided(cluster),
             lambda found: bool(found) and good(found),
             within_s=self.within,
         )

@@ -31,7 +31,7 @@ class AddPartitions(TopicOperation):
 
     explained = True
     fault: Literal["add_partitions"] = "add_partitions"
-    proof = "the metadata lists that many partitions, each with a leader"
+    proof = "the controllers' metadata log, or ZooKeeper, has that many partitions, all led"
     partition: None = Field(default=None, description="not used: the operation is on the topic")
     partitions: int = Field(ge=2, description="the new number of partitions")
 
@@ -41,7 +41,7 @@ class AddPartitions(TopicOperation):
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> int:
         """Return the number of partitions before."""
-        count = len(self.existing(cluster))
+        count = len(self.existing(cluster, lambda found: len(found) < self.partitions))
         if count >= self.partitions:
             raise FaultError(f"{self.topic} already has {count} partitions")
         cluster.operations.add_partitions(self.topic, self.partitions)
@@ -89,7 +89,7 @@ class AlterConfig(TopicOperation):
     #: (docs/reports-to-kafka).
     traceless = False
     fault: Literal["alter_config"] = "alter_config"
-    proof = "a broker describes the topic with the new value"
+    proof = "the controllers' metadata log, or ZooKeeper, has the new value"
     partition: None = Field(default=None, description="not used: settings belong to the topic")
     key: str = Field(min_length=1, description="the setting, by Kafka's name")
     value: str | int | float | bool = Field(description="its value while the fault holds")
@@ -105,7 +105,7 @@ class AlterConfig(TopicOperation):
         cluster.operations.override(self.topic, self.key, self._text)
 
     def verify(self, cluster: Cluster, nodes: Sequence[int], done: None) -> Evidence:
-        current = cluster.operations.await_setting(
+        current = cluster.operations.await_own_setting(
             self.topic, self.key, self._text, within_s=self.within
         )
         if current != self._text:
@@ -131,14 +131,14 @@ class PreferredElection(TopicOperation):
 
     explained = True
     fault: Literal["preferred_election"] = "preferred_election"
-    proof = "according to the metadata the first replica leads each partition"
+    proof = "by the controllers' metadata log, or ZooKeeper, the first replica leads each partition"
 
     @property
     def effects(self) -> Effects:
         return (Elects(topic=self.topic, partition=self.partition, unclean=False),)
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
-        partitions = self.existing(cluster)
+        partitions = self.existing(cluster, lambda found: not _preferred(found))
         others = [number for number, one in partitions.items() if one.leader != one.replicas[0]]
         if not others:
             raise FaultError(
@@ -160,14 +160,14 @@ class UncleanElection(TopicOperation):
 
     explained = True
     fault: Literal["unclean_election"] = "unclean_election"
-    proof = "according to the metadata every partition has a leader"
+    proof = "by the controllers' metadata log, or ZooKeeper, every partition has a leader"
 
     @property
     def effects(self) -> Effects:
         return (Elects(topic=self.topic, partition=self.partition, unclean=True),)
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
-        partitions = self.existing(cluster)
+        partitions = self.existing(cluster, lambda found: not _led(found))
         without = [number for number, one in partitions.items() if one.leader is None]
         if not without:
             raise FaultError(f"every partition has a leader: {describe(self.topic, partitions)}")
@@ -190,7 +190,7 @@ class Reassign(TopicOperation):
     """Move partitions to these replicas."""
 
     fault: Literal["reassign"] = "reassign"
-    proof = "the metadata lists the new replicas"
+    proof = "the controllers' metadata log, or ZooKeeper, lists the new replicas"
     to: list[int] = Field(
         min_length=1, description="broker ids, the preferred leader first", examples=[[2, 3, 1]]
     )
@@ -202,26 +202,37 @@ class Reassign(TopicOperation):
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
         """Request the new replicas, which must differ from the current replicas or their order."""
-        partitions = self.existing(cluster)
-        if all(one.replicas == tuple(self.to) for one in partitions.values()):
+        partitions = self.existing(cluster, lambda found: not self._placed(found))
+        if self._placed(partitions):
             raise FaultError(f"there is nothing to move: {describe(self.topic, partitions)}")
         cluster.operations.reassign(dict.fromkeys(self.topic_partitions(list(partitions)), self.to))
 
     def verify(self, cluster: Cluster, nodes: Sequence[int], done: None) -> Evidence:
         partitions = self.await_change(
             cluster,
-            lambda found: all(set(self.to) <= set(one.replicas) for one in found.values()),
+            lambda found: all(map(self._requested, found.values())),
             "the new replicas are not there",
         )
         return self.evidence(partitions, moved=partitions)
 
+    def _placed(self, partitions: Topic) -> bool:
+        return all(one.replicas == tuple(self.to) for one in partitions.values())
+
+    def _requested(self, partition: Placement) -> bool:
+        """Whether these replicas come first; those that the move removes follow until its end.
+
+        (`PartitionReassignmentReplicas`, and `ReplicaAssignment` of ZooKeeper's controller.)
+        """
+        return partition.replicas[: len(self.to)] == tuple(self.to)
+
     def verify_healed(self, cluster: Cluster, nodes: Sequence[int], done: None) -> bool:
-        """Whether every partition has exactly these replicas, all in sync."""
+        """Whether every partition has exactly these replicas, or those of a later move, in sync."""
         partitions = self.current(cluster)
-        return bool(partitions) and all(
-            one.replicas == tuple(self.to) and set(one.isr) == set(self.to)
-            for one in partitions.values()
-        )
+        in_sync = all(set(one.isr) == set(one.replicas) for one in partitions.values())
+        if not partitions or not in_sync or self._placed(partitions):
+            return bool(partitions) and in_sync
+        decided = self.decided(cluster)
+        return bool(decided) and not any(map(self._requested, decided.values()))
 
 
 class ChangeReplicationFactor(TopicOperation):
@@ -229,7 +240,7 @@ class ChangeReplicationFactor(TopicOperation):
 
     requires = ("metadata", "operations")
     fault: Literal["change_replication_factor"] = "change_replication_factor"
-    proof = "the metadata lists that many replicas"
+    proof = "the controllers' metadata log, or ZooKeeper, lists that many replicas"
     replication_factor: int = Field(ge=1, description="the new number of replicas")
 
     @property
@@ -239,7 +250,7 @@ class ChangeReplicationFactor(TopicOperation):
         )
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
-        partitions = self.existing(cluster)
+        partitions = self.existing(cluster, lambda found: not self._sized(found))
         brokers = cluster.metadata.broker_ids()
         if self.replication_factor > len(brokers):
             raise FaultError(
@@ -258,12 +269,13 @@ class ChangeReplicationFactor(TopicOperation):
     def verify(self, cluster: Cluster, nodes: Sequence[int], done: None) -> Evidence:
         partitions = self.await_change(
             cluster,
-            lambda found: all(
-                len(one.replicas) == self.replication_factor for one in found.values()
-            ),
+            self._sized,
             f"a partition does not have {self.replication_factor} replicas",
         )
         return self.evidence(partitions, moved=partitions)
+
+    def _sized(self, partitions: Topic) -> bool:
+        return all(len(one.replicas) == self.replication_factor for one in partitions.values())
 
 
 def changed(current: Placement, count: int, brokers: Sequence[int]) -> list[int]:

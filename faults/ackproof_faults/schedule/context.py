@@ -105,9 +105,12 @@ def undoes(fault: Fault, other: Fault) -> bool:
 Leaders = dict[tuple[str, int], int | None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class InjectedFault:
-    """A fault that was injected; its `heal_when` counts from `reference`."""
+    """A fault that was injected; its `heal_when` counts from `reference`.
+
+    That is its injection while it waits for its first message, and then its verification.
+    """
 
     guard: Guard
     reference: ReferencePoint

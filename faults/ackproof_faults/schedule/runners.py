@@ -14,7 +14,7 @@ from ackproof_faults.conditions.observation import ReferencePoint
 from ackproof_faults.conditions.trigger import Conditions
 from ackproof_faults.evidence import FaultError, FaultWindow
 from ackproof_faults.fault import Fault
-from ackproof_faults.guard import inject
+from ackproof_faults.guard import resolved
 from ackproof_faults.schedule.blocks import every_fault
 from ackproof_faults.schedule.context import InjectedFault, ScheduleContext
 from ackproof_faults.schedule.sampling import (
@@ -30,7 +30,10 @@ if TYPE_CHECKING:
 
 
 class SequenceRunner:
-    """Runs one step after another: the next begins when a fault is verified, or a block is over."""
+    """Runs one step after another: the next begins when a fault is verified, or a block is over.
+
+    A fault that waits for its first message does not hold up the next.
+    """
 
     def __init__(self, context: ScheduleContext, steps: Sequence[SampledStep]) -> None:
         self._context = context
@@ -41,6 +44,7 @@ class SequenceRunner:
         self._reference = context.reference(context.leaders({}))
 
     def tick(self) -> None:
+        self._verify_waiting()
         self._heal_due()
         if self._block is not None:
             self._block.tick()
@@ -90,6 +94,8 @@ class SequenceRunner:
             unmet = self._unmet(fault.when, self._reference) or str(fault.when)
             return f"the start of {fault} ({unmet})"
         for one in self._injected:
+            if one.guard.waiting:
+                return f"the first message of {one}"
             if not one.healed:
                 conditions = one.guard.fault.heal_when
                 unmet = self._unmet(conditions, one.reference) or str(conditions)
@@ -109,7 +115,8 @@ class SequenceRunner:
         if trigger is None or not context.may_begin(fault, self._injected):
             return
         leaders = context.leaders(self._reference.leaders)
-        guard = inject(fault, context.cluster, trigger=trigger, clock=context.clock)
+        guard = resolved(fault, context.cluster, trigger=trigger, clock=context.clock)
+        guard.begin()
         del self._remaining[0]
         # Leaders are those before the fault. Sends and time count from its verification, because a
         # record that was acked during the injection may still have been replicated.
@@ -117,10 +124,21 @@ class SequenceRunner:
         self._injected.append(InjectedFault(guard=guard, reference=self._reference))
         context.injected.append(self._injected[-1])
 
+    def _verify_waiting(self) -> None:
+        for one in self._injected:
+            if one.guard.waiting:
+                one.guard.check()
+                if not one.guard.waiting:
+                    one.reference = self._context.reference(one.reference.leaders)
+                    if one is self._injected[-1] and self._block is None:
+                        self._reference = one.reference
+
     def _heal_due(self) -> None:
         in_force = [one for one in self._injected if not one.healed]
         for one in in_force:
             fault = one.guard.fault
+            if one.guard.waiting:
+                continue
             if fault.ends_by_itself and self._context.due(
                 fault.heal_when,
                 fault.heal_after,
@@ -129,7 +147,8 @@ class SequenceRunner:
             ):
                 one.guard.heal()
         begun = not self._remaining and self._block is None
-        if begun and not any(one.guard.fault.ends_by_itself for one in in_force):
+        lasting = [one for one in in_force if one.guard.waiting or one.guard.fault.ends_by_itself]
+        if begun and not lasting:
             for one in reversed(in_force):
                 one.guard.heal()
 

@@ -31,7 +31,7 @@ OF_TOPICS = (MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION_ENABLE)
 _EMPTY = ReplicaLog(end=0, epochs=())
 #: The most disks of a partition that may be missing for an answer.
 _MOST_MISSING = 2
-_TOPIC, _BROKER = 2, 4  # ConfigResource.Type
+_BROKER = 4  # ConfigResource.Type
 #: By whether the cluster is in ZooKeeper mode.
 
 
@@ -300,7 +300,7 @@ def _dynamic(dump: str) -> _Dynamic:
             kind, name = data["resourceType"], data["resourceName"]
             if kind == _BROKER and name:
                 of_nodes[name, data["name"]] = data["value"]
-            elif kind in (_TOPIC, _BROKER):
+            elif kind in (metadata_log.TOPIC_RESOURCE, _BROKER):
                 found.setdefault(name, {})[data["name"]] = data["value"]
     return _Dynamic(
         topics={

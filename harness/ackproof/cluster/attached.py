@@ -16,7 +16,13 @@ from pathlib import Path
 
 from docker.models.containers import Container
 
-from ackproof.cluster.admin import Admin, RunningCluster, new_topics, partitions_of
+from ackproof.cluster.admin import (
+    Admin,
+    PartitionView,
+    RunningCluster,
+    new_topics,
+    partitions_of,
+)
 from ackproof.cluster.container_node import ContainerNode
 from ackproof.cluster.fault_errors import raises_fault_errors
 from ackproof.cluster.hanging_transactions import HangingTransactions
@@ -125,10 +131,21 @@ class _AttachedMetadata(PartitionMetadata, Metadata):
         settings: Mapping[str, str],
         topics: Sequence[str],
     ) -> None:
-        super().__init__(admin.partitions, admin)
+        super().__init__(self._views, admin)
         self._addresses = addresses
         self._settings = settings
         self._topics = topics
+        self._own: dict[int, Admin] = {}
+
+    def _views(self) -> Mapping[TopicPartition, PartitionView]:
+        """Return the partitions about which all brokers agree that are listed and answer.
+
+        The metadata of a broker may be late, so others are unknown: no condition on them holds.
+        """
+        listed = [broker for broker in sorted(self._admin.brokers()) if broker in self._addresses]
+        for broker in listed:
+            self._own.setdefault(broker, self._admin_of(broker))
+        return agreed([self._own[broker].partitions() for broker in listed])
 
     def broker_ids(self) -> Sequence[int]:
         return sorted(self._addresses)
@@ -155,6 +172,29 @@ class _AttachedMetadata(PartitionMetadata, Metadata):
 
     def _admin_of(self, broker: int) -> Admin:
         return Admin(self._addresses[broker], settings=self._settings, timeout_s=1)
+
+
+def agreed(
+    answers: Sequence[Mapping[TopicPartition, PartitionView]],
+) -> Mapping[TopicPartition, PartitionView]:
+    """Return the partitions that are equal in all answers, apart from the order of their ISR.
+
+    An empty answer is that of a broker that does not answer.
+    """
+    given = [answer for answer in answers if answer]
+    return {
+        key: view
+        for key, view in (given[0].items() if given else ())
+        if all(key in other and _same(view, other[key]) for other in given[1:])
+    }
+
+
+def _same(one: PartitionView, other: PartitionView) -> bool:
+    return (one.leader, one.replicas, set(one.isr)) == (
+        other.leader,
+        other.replicas,
+        set(other.isr),
+    )
 
 
 class LeaderPoll(Repeating):

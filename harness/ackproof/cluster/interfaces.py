@@ -16,11 +16,9 @@ from ackproof.cluster.container_node import ContainerNode
 from ackproof.cluster.fault_errors import raises_fault_errors
 from ackproof.cluster.node import KafkaNode
 from ackproof.cluster.nodes import ClusterNodes
-from ackproof.cluster.topology import KRaft
 from ackproof.containers import block_limits, commands, fake_clock
 from ackproof.containers.images import VOLUME_DIR
 from ackproof.errors import ClusterError
-from ackproof.observation.controllers_log import ControllersLog
 from ackproof.waiting import wait_for
 from ackproof_faults.evidence import FaultError
 from ackproof_faults.interfaces.cluster import (
@@ -93,33 +91,20 @@ class ClusterMetadata(PartitionMetadata, Metadata, Controllers):
     def __init__(self, cluster: ClusterNodes) -> None:
         super().__init__(self._views, cluster.admin)
         self._cluster = cluster
-        self._log = ControllersLog(self._running_controllers)
-
-    def _running_controllers(self) -> Sequence[KafkaNode]:
-        if not isinstance(self._cluster.topology.metadata, KRaft):
-            return []
-        return [self._cluster.nodes[node] for node in self._cluster.running_controllers()]
 
     def elr(self, topic: str, partition: int) -> Sequence[int] | None:
-        state = self._log.partitions().get((topic, partition))
+        state = self._cluster.controllers_log.partitions().get((topic, partition))
         return state.elr if state else None
 
     def last_known_leader(self, topic: str, partition: int) -> int | None:
-        state = self._log.partitions().get((topic, partition))
+        state = self._cluster.controllers_log.partitions().get((topic, partition))
         return state.last_known_elr[0] if state and state.last_known_elr else None
 
     def _views(self) -> Mapping[TopicPartition, PartitionView]:
         # A request to brokers that do not run ends only by its timeout.
         needs_a_broker = self._cluster.topology.metadata.needs_a_broker
         answerable = not needs_a_broker or self._cluster.running_brokers()
-        return (self._cluster.partitions() if answerable else {}) or {
-            partition: PartitionView(
-                leader=None if state.leader < 0 else state.leader,
-                replicas=state.replicas,
-                isr=state.isr,
-            )
-            for partition, state in self._log.partitions().items()
-        }
+        return (self._cluster.partitions() if answerable else {}) or self._cluster.decided()
 
     def broker_ids(self) -> Sequence[int]:
         return self._cluster.broker_ids()

@@ -19,6 +19,7 @@ from ackproof.cluster.zookeeper import ZooKeeperMetadata
 from ackproof.containers import commands, images
 from ackproof.containers.engine import mark_kept
 from ackproof.errors import ClusterError
+from ackproof.observation.controllers_log import ControllersLog
 from ackproof.proxy.proxy import LinkProxy, Route
 from ackproof_faults.interfaces.cluster import TopicPartition
 
@@ -63,6 +64,16 @@ class ClusterNodes:
         """Let the cluster stay up after this process, until `ackproof clean` names it."""
         mark_kept(self.client, self.run_id, datetime.now(UTC))
         self.left_up = True
+
+    @cached_property
+    def controllers_log(self) -> ControllersLog:
+        """The metadata log of the running controllers; in ZooKeeper mode it is empty."""
+        return ControllersLog(self._running_voters)
+
+    def _running_voters(self) -> list[KafkaNode]:
+        if isinstance(self.topology.metadata, ZooKeeper):
+            return []
+        return [self.nodes[node] for node in self.running_controllers()]
 
     @property
     def run_id(self) -> str:
@@ -155,8 +166,27 @@ class ClusterNodes:
             self.require_alive(node_id)
 
     def partitions(self) -> Mapping[TopicPartition, PartitionView]:
-        """Return the committed state of every partition; empty while it is unknown."""
+        """Return the state of every partition; empty while it is unknown.
+
+        It is committed. In KRaft it is that of a broker, which may be late (`decided` is not).
+        """
         return self._committed.partitions()
+
+    def decided(self) -> Mapping[TopicPartition, PartitionView]:
+        """Return every partition as the controllers' log or ZooKeeper has it.
+
+        Unlike the metadata of any broker it is up to date. Empty while it cannot be read.
+        """
+        if isinstance(self.topology.metadata, ZooKeeper):
+            return self.partitions()
+        return {
+            partition: PartitionView(
+                leader=None if state.leader < 0 else state.leader,
+                replicas=state.replicas,
+                isr=state.isr,
+            )
+            for partition, state in self.controllers_log.partitions().items()
+        }
 
     def partitions_known_to(self, broker: int) -> Mapping[TopicPartition, PartitionView]:
         """Return every partition in this broker's metadata; empty if it does not answer.

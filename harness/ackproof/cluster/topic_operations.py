@@ -20,8 +20,10 @@ from confluent_kafka.admin import (
     NewTopic,
 )
 
+from ackproof.cluster.admin import PartitionView
 from ackproof.cluster.fault_errors import raises_fault_errors, refusals
 from ackproof.cluster.nodes import ClusterNodes
+from ackproof.cluster.topology import ZooKeeper
 from ackproof.waiting import last_result
 from ackproof_faults.evidence import FaultError
 from ackproof_faults.interfaces.cluster import Placement, TopicPartition
@@ -42,11 +44,10 @@ class TopicOperations:
         self._former_ids: dict[str, str | None] = {}
 
     def topic(self, name: str) -> Mapping[int, Placement]:
-        return {
-            number: view
-            for (topic, number), view in self._cluster.partitions().items()
-            if topic == name
-        }
+        return _of_topic(name, self._cluster.partitions())
+
+    def decided(self, name: str) -> Mapping[int, Placement]:
+        return _of_topic(name, self._cluster.decided())
 
     def await_topic(
         self,
@@ -88,8 +89,15 @@ class TopicOperations:
         self._known.pop(topic, None)
         last_result(lambda: self._described(topic), bool, within_s=_ANSWER_S)
 
-    def await_setting(self, topic: str, key: str, value: str, *, within_s: float) -> str | None:
-        return last_result(lambda: self.setting(topic, key), value.__eq__, within_s=within_s)
+    def await_own_setting(self, topic: str, key: str, value: str, *, within_s: float) -> str | None:
+        return last_result(
+            lambda: self._decided_setting(topic, key), value.__eq__, within_s=within_s
+        )
+
+    def _decided_setting(self, topic: str, key: str) -> str | None:
+        if isinstance(self._cluster.topology.metadata, ZooKeeper):
+            return self.setting(topic, key)  # brokers read it from ZooKeeper (`ConfigHelper`)
+        return self._cluster.controllers_log.settings(topic).get(key)
 
     def override(self, topic: str, key: str, value: str) -> None:
         self._overridden.setdefault((topic, key), self._own_settings(topic).get(key))
@@ -180,3 +188,9 @@ class TopicOperations:
             return {}
         self._known[topic] = entries
         return entries
+
+
+def _of_topic(
+    name: str, partitions: Mapping[TopicPartition, PartitionView]
+) -> Mapping[int, Placement]:
+    return {number: view for (topic, number), view in partitions.items() if topic == name}

@@ -14,6 +14,8 @@ from ackproof.observation import metadata_log
 from ackproof.observation.metadata_log import MetadataLog, PartitionState
 from ackproof_faults.interfaces.cluster import TopicPartition
 
+_NOTHING = MetadataLog(partitions=(), brokers=())
+
 #: Seconds for which the result is reused: Kafka's tool takes more than a second of CPU time.
 _FRESH_S = 1.0
 
@@ -69,23 +71,29 @@ def take(controllers: Sequence[Node], run_dir: Path) -> MetadataLog:
 
 
 class ControllersLog:
-    """The state of partitions in the log of the controllers that `running` returns."""
+    """Partitions and settings in the log of the controllers that `running` returns."""
 
     def __init__(self, running: Callable[[], Sequence[Node]]) -> None:
         self._running = running
-        self._partitions: Mapping[TopicPartition, PartitionState] = {}
+        self._log = _NOTHING
         self._read_at = float("-inf")
 
     def partitions(self) -> Mapping[TopicPartition, PartitionState]:
         """Return the state of every partition, some seconds old; empty if no log is readable."""
-        if time.monotonic() - self._read_at > _FRESH_S:
-            self._partitions = self._read()
-            self._read_at = time.monotonic()
-        return self._partitions
+        return {(state.topic, state.partition): state for state in self._fresh().latest}
 
-    def _read(self) -> Mapping[TopicPartition, PartitionState]:
+    def settings(self, topic: str) -> Mapping[str, str]:
+        """Return a topic's own settings, some seconds old; empty if no log is readable."""
+        return self._fresh().settings.get(topic, {})
+
+    def _fresh(self) -> MetadataLog:
+        if time.monotonic() - self._read_at > _FRESH_S:
+            self._log = self._read()
+            self._read_at = time.monotonic()
+        return self._log
+
+    def _read(self) -> MetadataLog:
         if running := self._running():
             with contextlib.suppress(ClusterError, ValueError):  # cut while a controller writes
-                states = metadata_log.parse(longest(running)).partitions
-                return {(state.topic, state.partition): state for state in states}
-        return {}
+                return metadata_log.parse(longest(running))
+        return _NOTHING

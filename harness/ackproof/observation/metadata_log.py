@@ -12,9 +12,9 @@ from __future__ import annotations
 import json
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import chain
 from typing import Any
@@ -29,6 +29,9 @@ _PAYLOAD = re.compile(r"(?:\|.*?)? payload: ")
 _FILE = re.compile(
     r"Dumping (?:.*/)?(?P<offset>\d{20})(?:-\d{10}\.(?P<snapshot>checkpoint)|\.log)$"
 )
+
+#: The type of a topic in a CONFIG_RECORD (`ConfigResource.Type`).
+TOPIC_RESOURCE = 2
 
 #: The values of a broker's fencing change (BrokerRegistrationFencingChange).
 _FENCING = {1: "fenced", -1: "unfenced"}
@@ -89,11 +92,13 @@ class MetadataLog:
     """All states of all partitions and brokers, in the controller's order.
 
     latest: the last state of each partition whose topic was not deleted, as far as that is known.
+    settings: the own settings of these topics, by topic and key.
     """
 
     partitions: tuple[PartitionState, ...]
     brokers: tuple[BrokerState, ...]
     latest: tuple[PartitionState, ...] = ()
+    settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def since(self, moment: datetime) -> MetadataLog:
         """Return the states from `moment` on, and each broker's last state before.
@@ -146,12 +151,20 @@ def parse(dump: str) -> MetadataLog:
     now: dict[TopicPartition, PartitionState] = {}
     partitions: list[PartitionState] = []
     brokers: list[BrokerState] = []
+    settings: dict[str, dict[str, str]] = {}
     for entry in records(dump):
         kind, data = entry.kind, entry.data
         if kind == "TOPIC_RECORD":
             topics[data["topicId"]] = _text(data["name"])
         elif kind == "REMOVE_TOPIC_RECORD":
             now = {key: state for key, state in now.items() if key[0] != data["topicId"]}
+            # The controller deletes a topic's settings with it, and writes no record of that.
+            settings.pop(topics.get(data["topicId"], ""), None)
+        elif kind == "CONFIG_RECORD" and data["resourceType"] == TOPIC_RESOURCE:
+            own = settings.setdefault(data["resourceName"], {})
+            own.pop(data["name"], None)
+            if data["value"] is not None:
+                own[data["name"]] = str(data["value"])
         elif kind == "CLEAR_ELR_RECORD":
             none = replace(entry, data={"eligibleLeaderReplicas": [], "lastKnownElr": []})
             cleared = {
@@ -174,7 +187,10 @@ def parse(dump: str) -> MetadataLog:
         else:
             brokers.extend(_broker_states(entry))
     return MetadataLog(
-        partitions=tuple(partitions), brokers=tuple(brokers), latest=tuple(now.values())
+        partitions=tuple(partitions),
+        brokers=tuple(brokers),
+        latest=tuple(now.values()),
+        settings=settings,
     )
 
 

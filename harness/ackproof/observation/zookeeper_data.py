@@ -19,7 +19,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ackproof.observation.metadata_log import BrokerState, PartitionState, damage_as_value_error
+from ackproof.observation.metadata_log import (
+    TOPIC_RESOURCE,
+    BrokerState,
+    PartitionState,
+    damage_as_value_error,
+)
 from ackproof.observation.zookeeper_log import (
     TOPIC,
     Record,
@@ -41,7 +46,7 @@ _FILE = re.compile(r"(?P<kind>log|snapshot)\.(?P<zxid>[0-9a-f]+)(?P<compressed>\
 _CLUSTER = re.compile(r"(?P<root>/?.*)/cluster/id")
 _RELEVANT = re.compile(r"/brokers/(topics|ids)/.*|/config/(topics/.*|brokers/(<default>|\d+))")
 _SETTINGS = re.compile(r"/config/(topics/(?P<topic>[^/]+)|brokers/(<default>|(?P<broker>\d+)))")
-_RESOURCE_TOPIC, _RESOURCE_BROKER = 2, 4  # ConfigResource.Type
+_RESOURCE_BROKER = 4  # ConfigResource.Type
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -266,9 +271,9 @@ def _printed(ordered: Iterable[Write]) -> Iterator[str]:
                 lines.append(("TOPIC_RECORD", {"name": name, "topicId": ids[name]}))
             elif name in ids:
                 lines.append(("REMOVE_TOPIC_RECORD", {"topicId": ids.pop(name)}))
-                settings.pop((_RESOURCE_TOPIC, name), None)
+                settings.pop((TOPIC_RESOURCE, name), None)
         elif match := _SETTINGS.fullmatch(write.path):
-            kind = _RESOURCE_TOPIC if match["topic"] else _RESOURCE_BROKER
+            kind = TOPIC_RESOURCE if match["topic"] else _RESOURCE_BROKER
             resource = kind, match["topic"] or match["broker"] or ""
             now = json.loads(write.data)["config"] if write.data else {}
             for key in {**settings.get(resource, {}), **now}:

@@ -15,6 +15,7 @@ from confluent_kafka.admin import NewTopic
 from ackproof.cluster import readiness
 from ackproof.cluster.topology import ZooKeeper
 from ackproof.errors import ClusterError
+from ackproof.waiting import last_result
 from integration.claims.subject import SINCE_0_11, Observed, Subject, Trials
 from integration.sending import log_end
 from waiting import until
@@ -298,8 +299,9 @@ def min_isr_of_the_brokers_is_that_of_topics(subject: Subject) -> Observed:
         return subject.tool_says(_CONFIGS, "--bootstrap-server", subject.address, *every, *how)
 
     said = change("--add-config", "min.insync.replicas=2")
-    value = subject.cluster.interfaces.operations.await_setting(
-        topic, "min.insync.replicas", "2", within_s=20
+    operations = subject.cluster.interfaces.operations
+    value = last_result(
+        lambda: operations.setting(topic, "min.insync.replicas"), "2".__eq__, within_s=20
     )
     change("--delete-config", "min.insync.replicas")
     return Observed(

@@ -46,7 +46,7 @@ class Touched(dict[str, Any]):
 def operations() -> MagicMock:
     topic = {0: Placement(leader=None, replicas=(2, 1, 3), isr=(1, 2, 3))}
     fake = MagicMock()
-    fake.topic.return_value = topic
+    fake.topic.return_value = fake.decided.return_value = topic
     fake.await_topic.side_effect = lambda look, good, within_s: look()
     fake.added.return_value = [3]
     fake.added_controllers.return_value = fake.voters.return_value = [102]

@@ -36,6 +36,9 @@ class Paper:
     def topic(self, name: str) -> Mapping[int, Placement]:
         return self.topics.get(name, {})
 
+    def decided(self, name: str) -> Mapping[int, Placement]:
+        return self.topics.get(name, {})
+
     def await_topic(self, look: Look, good: Any, *, within_s: float) -> Mapping[int, Placement]:
         return look()
 
@@ -55,7 +58,7 @@ class Paper:
     def setting(self, topic: str, key: str) -> str | None:
         return self.settings.get(key)
 
-    def await_setting(self, topic: str, key: str, value: str, *, within_s: float) -> str | None:
+    def await_own_setting(self, topic: str, key: str, value: str, *, within_s: float) -> str | None:
         return self.settings.get(key)
 
     def override(self, topic: str, key: str, value: str) -> None:
@@ -199,3 +202,62 @@ def test_the_leader_is_kept_when_replicas_are_dropped(
     leader: int | None, count: int, wanted: list[int]
 ) -> None:
     assert changed(placement(leader, 1, 2, 3), count, [1, 2, 3, 4, 5]) == wanted
+
+
+@dataclass(kw_only=True)
+class OldMetadata(Paper):
+    """The broker that is asked knows the state before the last decisions."""
+
+    known: dict[int, Placement] = field(default_factory=dict)
+
+    def topic(self, name: str) -> Mapping[int, Placement]:
+        return self.known
+
+
+@pytest.mark.parametrize("obeys", [True, False])
+@pytest.mark.parametrize(
+    ("operation", "known", "decided"),
+    [
+        # The broker knows neither the request's effect ...
+        ({"fault": "preferred_election"}, placement(2, 1, 2), placement(2, 1, 2)),
+        ({"fault": "reassign", "to": [2, 3]}, placement(2, 1, 2), placement(2, 1, 2)),
+        # ... nor what the controllers had decided before it.
+        ({"fault": "preferred_election"}, placement(1, 1, 2), placement(2, 1, 2)),
+        ({"fault": "reassign", "to": [2, 3]}, placement(2, 2, 3), placement(2, 1, 2)),
+        (
+            {"fault": "change_replication_factor", "replication_factor": 3},
+            placement(2, 1, 2, 3),
+            placement(2, 1, 2),
+        ),
+    ],
+)
+def test_the_controllers_decide_whether_an_operation_is_verified(
+    operation: dict[str, Any], known: Placement, decided: Placement, obeys: bool
+) -> None:
+    (fault,) = STEPS.validate_python([{**operation, "topic": "t"}])
+    assert isinstance(fault, Fault)
+    old = OldMetadata(obeys=obeys, topics={"t": {0: decided}}, known={0: known})
+    window = inject(fault, FakeCluster(operations=old), clock=clock).window
+    assert window.verified is obeys
+
+
+@pytest.mark.parametrize(
+    ("known", "decided", "recovered"),
+    [
+        (placement(2, 2, 3), placement(2, 2, 3), True),
+        (Placement(leader=2, replicas=(2, 3), isr=(2,)), placement(2, 2, 3), False),
+        # In progress; or the broker has not read of it yet.
+        (placement(2, 2, 3, 1), placement(2, 2, 3, 1), False),
+        (placement(1, 1, 2), placement(2, 2, 3, 1), False),
+        # A later move has replaced it.
+        (placement(1, 1, 2), placement(1, 1, 2), True),
+        (Placement(leader=1, replicas=(1, 2), isr=(1,)), placement(1, 1, 2), False),
+    ],
+)
+def test_a_move_has_recovered_once_its_replicas_or_those_of_a_later_move_are_in_sync(
+    known: Placement, decided: Placement, recovered: bool
+) -> None:
+    (fault,) = STEPS.validate_python([{"fault": "reassign", "topic": "t", "to": [2, 3]}])
+    assert isinstance(fault, Fault)
+    cluster = FakeCluster(operations=OldMetadata(topics={"t": {0: decided}}, known={0: known}))
+    assert fault.verify_healed(cluster, [1], None) is recovered

@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 
 from ackproof_faults import FaultError
+from ackproof_faults.interfaces.kafka_proxy import Rule
 from ackproof_faults.network.isolate_replication import IsolateReplication
+from ackproof_faults.network.link import LinkFault
 from ackproof_faults.process.stops import Kill
 from support.fake_cluster import FakeCluster
 from support.recorded_schedules import World, begun, names
@@ -172,3 +174,86 @@ def test_empty_schedule_is_done_at_once() -> None:
     schedule.tick()
     assert schedule.done
     assert schedule.waiting_for == "nothing"
+
+
+class QuietProxy:
+    """A proxy behind which no message passes until `messages` says so."""
+
+    def __init__(self) -> None:
+        self.messages: list[str] = []
+
+    def add(self, rule: Rule) -> None: ...
+
+    def remove(self, rule: Rule) -> None: ...
+
+    def hits(self, rule: Rule, *, at_least: int, within_s: float) -> list[str]:
+        return self.messages
+
+    def held(self, rule: Rule) -> int:
+        return 0
+
+
+def held_fetches(**fields: Any) -> LinkFault:
+    return LinkFault.model_validate(
+        {"target": 1, "api": "Fetch", "direction": "request", "action": "hold", **fields}
+    )
+
+
+def test_a_fault_that_waits_for_its_first_message_does_not_hold_up_the_next() -> None:
+    proxy = QuietProxy()
+    world = World(cluster=FakeCluster(proxy=proxy))
+    schedule = world.schedule(
+        held_fetches(id="slow", within="20s", heal_after="2s"),
+        Kill(target=2, id="gone", heal_after="1s"),
+        Kill(target=3, when="slow began", heal_after="1s"),
+    )
+    assert begun(world, schedule, 5) == [2]
+    assert schedule.windows[0].verified_at is None
+    assert schedule.windows[0].healed_at is None
+    assert (
+        "first message of link" in schedule.waiting_for or "start of kill" in schedule.waiting_for
+    )
+    proxy.messages = ["Fetch v17 request 1"]
+    schedule.tick()
+    assert "Fetch v17 request 1" in schedule.windows[0].evidence
+    assert names(schedule) == ["link", "kill", "kill"]
+    world.seconds = 6.9
+    schedule.tick()
+    assert schedule.windows[0].healed_at is None  # two seconds after its first message
+    world.seconds = 7
+    schedule.tick()
+    assert schedule.windows[0].healed_at is not None
+
+
+def test_a_fault_without_a_message_is_not_verified_when_its_patience_or_the_run_is_over() -> None:
+    world = World(cluster=FakeCluster(proxy=QuietProxy()))
+    first, second = held_fetches(within="3s"), held_fetches(target=2, within="90s")
+    schedule = world.schedule(first, second, Kill(target=3, heal_after="1s"))
+    schedule.tick()
+    world.seconds = 2
+    schedule.tick()
+    assert [window.evidence for window in schedule.windows[:2]] == ["", ""]
+    world.seconds = 3
+    schedule.tick()
+    said = [window.evidence for window in schedule.windows[:2]]
+    assert said[0].startswith("not verified: no Fetch request passed broker 1 within 3 s")
+    assert said[1] == ""
+    schedule.heal_all()
+    assert schedule.windows[1].evidence.startswith("not verified")
+    assert not any(window.verified for window in schedule.windows[:2])
+
+
+def test_more_counts_from_the_first_message_unless_the_next_fault_has_begun_before() -> None:
+    proxy = QuietProxy()
+    world = World(cluster=FakeCluster(proxy=proxy), acked=50)
+    schedule = world.schedule(held_fetches(), Kill(target=2, when="10 more acked"))
+    schedule.tick()
+    world.acked = 59
+    proxy.messages = ["Fetch"]
+    schedule.tick()
+    world.acked = 68
+    schedule.tick()
+    assert names(schedule) == ["link"]
+    world.acked = 69
+    schedule.tick()
+    assert names(schedule) == ["link", "kill"]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ackproof.cluster.admin import PartitionView
-from ackproof.cluster.attached import UNKNOWN, LeaderPoll
+from ackproof.cluster.attached import UNKNOWN, LeaderPoll, agreed
+from ackproof_faults.interfaces.cluster import TopicPartition
 
 PARTITION = ("orders", 0)
 FULL = PartitionView(leader=1, replicas=(1, 2), isr=(1, 2))
@@ -36,3 +39,20 @@ def test_an_entered_poll_runs_in_the_background() -> None:
     with LeaderPoll(lambda: {PARTITION: FULL}, [PARTITION]) as poll:
         pass
     assert len(poll.states) == 1
+
+
+@pytest.mark.parametrize(
+    ("others", "known"),
+    [
+        ([], True),
+        ([{PARTITION: PartitionView(leader=1, replicas=(1, 2), isr=(2, 1))}], True),
+        ([{}], True),  # it does not answer
+        ([{PARTITION: PartitionView(leader=2, replicas=(1, 2), isr=(1, 2))}], False),
+        ([{PARTITION: PartitionView(leader=1, replicas=(1, 2), isr=(1,))}], False),
+        ([{("others", 0): PartitionView(leader=1, replicas=(1,), isr=(1,))}], False),
+    ],
+)
+def test_a_partition_is_known_once_the_living_brokers_agree(
+    others: list[dict[TopicPartition, PartitionView]], known: bool
+) -> None:
+    assert agreed([{PARTITION: FULL}, *others]) == ({PARTITION: FULL} if known else {})

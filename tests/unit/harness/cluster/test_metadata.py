@@ -10,6 +10,7 @@ import pytest
 
 from ackproof.cluster.admin import PartitionView
 from ackproof.cluster.interfaces import ClusterMetadata
+from ackproof.cluster.nodes import ClusterNodes
 from ackproof.cluster.topology import KRaft, ZooKeeper
 from ackproof.errors import ClusterError
 from ackproof.observation import controllers_log
@@ -22,10 +23,8 @@ REPORTED = {("orders", 0): PartitionView(leader=1, replicas=ALL, isr=ALL)}
 LOGGED = {("orders", 0): SimpleNamespace(leader=-1, replicas=ALL, isr=())}
 
 
-class Cluster:
+class Cluster(ClusterNodes):
     """Brokers or ZooKeeper that answer with these views; controllers with dumps of their logs."""
-
-    admin = None
 
     def __init__(
         self,
@@ -34,14 +33,20 @@ class Cluster:
         running: Sequence[int] = (),
         zookeeper: bool = False,
     ) -> None:
+        self.admin: Any = None
         mode = ZooKeeper() if zookeeper else KRaft()
-        self.topology = SimpleNamespace(metadata=mode)
-        self.nodes = dict(enumerate(dumps))
-        self.running_brokers = lambda: running
-        self.running_controllers = lambda: list(self.nodes)
+        self.topology: Any = SimpleNamespace(metadata=mode)
+        self.nodes: Any = dict(enumerate(dumps))
+        self._running_ids = list(running)
         self.dumped: list[str] = []
         self.requests = 0
-        self._views = views
+        self._views = views or {}
+
+    def running_brokers(self) -> list[int]:
+        return self._running_ids
+
+    def running_controllers(self) -> list[int]:
+        return list(self.nodes)
 
     def partitions(self) -> Any:
         self.requests += 1
@@ -61,9 +66,8 @@ def test_brokers_get_a_request_only_if_they_or_zookeeper_can_answer(
     running: list[int], zookeeper: bool, asked: bool
 ) -> None:
     cluster: Any = Cluster(views=REPORTED, running=running, zookeeper=zookeeper)
+    cluster.controllers_log = SimpleNamespace(partitions=lambda: LOGGED)
     metadata = ClusterMetadata(cluster)
-    log: Any = SimpleNamespace(partitions=lambda: LOGGED)
-    metadata._log = log
     assert metadata.leader("orders", 0) == (1 if asked else None)
     assert cluster.requests == asked
 
@@ -156,3 +160,13 @@ def test_an_answer_between_two_questions_does_not_make_an_unknown_leader_none(
     cluster = Cluster(running=[1])
     monkeypatch.setattr(cluster, "partitions", lambda: next(answers))
     assert not holds(metadata_of(monkeypatch, cluster))
+
+
+def test_what_was_decided_is_read_from_the_controllers_although_a_broker_answers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(controllers_log, "dump", (late := Cluster(DUMP, views=REPORTED)).dump)
+    assert late.partitions() == REPORTED
+    assert late.decided() == {("orders", 0): PartitionView(leader=None, replicas=ALL, isr=(1,))}
+    zookeeper = Cluster(DUMP, views=REPORTED, zookeeper=True)
+    assert zookeeper.decided() == REPORTED

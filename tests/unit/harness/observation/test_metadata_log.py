@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -194,3 +195,17 @@ def test_since_keeps_each_brokers_last_earlier_state() -> None:
         (2, "unfenced"),
         (2, "fenced"),
     ]
+
+
+def test_the_own_settings_of_a_topic_end_with_their_deletion_or_the_topics() -> None:
+    def config(kind: int, name: str, value: str | None) -> str:
+        data = {"resourceType": kind, "resourceName": name, "name": "min.insync.replicas"}
+        record = {"type": "CONFIG_RECORD", "data": {**data, "value": value}}
+        return f"| payload: {json.dumps(record)}\n"
+
+    of_broker, of_topic = config(4, "orders", "3"), config(2, "orders", "2")
+    known = batch(0, 1) + TOPIC + of_topic + of_broker
+    assert parse(known).settings == {"orders": {"min.insync.replicas": "2"}}
+    assert parse(known + config(2, "orders", None)).settings == {"orders": {}}
+    removed = '| payload: {"type":"REMOVE_TOPIC_RECORD","data":{"topicId":"T"}}\n'
+    assert parse(known + removed).settings == {}
