@@ -31,6 +31,8 @@ class Case(StrEnum):
     B13 = "B13"
     B31 = "B31"
     B55 = "B55"
+    B56 = "B56"
+    B57 = "B57"
     RECREATED = "recreated"
     UNEXPLAINED = "unexplained"
 
@@ -116,8 +118,9 @@ class Circumstances:
     transaction. hung: their transaction was committed and lacked its COMMIT marker, and the harness
     aborted it after the run; then `acked`, `isr` and `next` are those of the marker. recreated:
     their topic was created again after the ack. truncated: the next leader truncated them after the
-    ack and before its election. timely: sent during a fault, or near a leader change. faults: in
-    force between the first send and the next term.
+    ack and before its election. truncated_before: it had truncated them before the ack, while the
+    leader that acked missed an epoch. timely: sent during a fault, or near a leader change. faults:
+    in force between the first send and the next term.
     """
 
     settings: Settings
@@ -133,6 +136,7 @@ class Circumstances:
     hung: bool = False
     recreated: bool = False
     truncated: bool = False
+    truncated_before: bool = False
     timely: bool = True
     faults: tuple[Fault, ...] = field(default=())
 
@@ -237,6 +241,22 @@ RULES = (
         headline="{acks}: librdkafka took the ack of a later batch for theirs, so they were acked "
         "without an offset: a broker had refused them",
         fits=lambda c: c.settings.acks_refused and c.offsets is None and not c.unread,
+    ),
+    # `Partition.makeLeader` keeps the followers' log ends of the term before the missed epoch.
+    Rule(
+        case=Case.B56,
+        title="a leader that missed an epoch acked what a follower had truncated",
+        headline="{acks}: {leader} had led before, did not learn that another led in between, and "
+        "acked what the next leader had truncated in that epoch",
+        fits=lambda c: c.replaced and c.settings.acks == "all" and c.truncated_before,
+    ),
+    # `PartitionChangeBuilder.maybePopulateTargetElr` keeps replicas that are not assigned any more.
+    Rule(
+        case=Case.B57,
+        title="an eligible replica that a reassignment had removed was elected",
+        headline="{acks}: the next leader was eligible from before a reassignment removed it, and "
+        "its log was deleted then",
+        fits=lambda c: c.replaced and c.next is not None and c.next.removed_while_eligible,
     ),
     # With acks=all, a zombie leader must have been alone in its ISR.
     Rule(

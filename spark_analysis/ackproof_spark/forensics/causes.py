@@ -228,6 +228,7 @@ def _circumstances(
         hung=row["hung"],
         recreated=row["recreated"],
         truncated=row["truncated"],
+        truncated_before=row["truncated_before"],
         timely=row["timely"],
         faults=tuple(
             fault

@@ -14,7 +14,10 @@ from ackproof_spark.forensics.terms import Election, Partition, Term, lives_of, 
 from ackproof_spark.reading.run_tables import PARTITION, StoredRun
 from ackproof_spark.spark.functions import F
 
-_TERM = "struct<epoch: int, leader: int, elected_at: bigint, start: bigint, unclean: boolean>"
+_TERM = (
+    "struct<epoch: int, leader: int, elected_at: bigint, start: bigint, unclean: boolean, "
+    "missed_since: bigint>"
+)
 _STATE = "struct<at: bigint, epoch: int, isr: array<int>>"
 _STRETCH = "struct<broker: int, epoch: int, low: bigint, high: bigint, leads: boolean>"
 _TRUNCATION = "struct<at: bigint, broker: int, offset: bigint>"
@@ -82,6 +85,7 @@ class History:
                         _micros(term.elected_at),
                         term.start,
                         term.election is Election.UNCLEAN,
+                        None if term.missed_since is None else _micros(term.missed_since),
                     )
                     for term in history
                 ],

@@ -12,6 +12,13 @@ after an unclean election the log of an older epoch may be longer.
     sent after epoch 1 had begun, acked at 1500, which has a record of epoch 1, or is after the end
     of the final leader's log                    -> also by broker 1: a zombie leader
 
+A leader that has missed an epoch may ack records that it had before its term and that a follower
+has truncated meanwhile. If the leader in office at the ack has missed one, and had the record when
+it was elected, it acked the record in that term, and the next term is a later one.
+
+    epoch 0, leader 3    epoch 1, leader 2, from 393    epoch 2, leader 3, from 400
+    acked at offset 395 in epoch 2, and the epoch before was 0, by its leader -> by 3 in epoch 2
+
 With acks=0 there is no offset; the leader change nearest in time to the send counts.
 
 A committed transaction may hang: its records stand in the log, and its COMMIT marker was lost. The
@@ -51,6 +58,7 @@ SHARED = [
     "of_probe",
     "recreated",
     "truncated",
+    "truncated_before",
     "timely",
     "truncation",
 ]
@@ -90,7 +98,12 @@ def stories_of(
         joined.withColumn(
             "record_term", F.when(offset.isNotNull(), by_offset).otherwise(by_time[0])
         )
-        .withColumn("acked_term", F.when(hung, of_marker[0]).otherwise(F.col("record_term")))
+        .withColumn(
+            "acked_term",
+            F.when(hung, of_marker[0])
+            .when(_acked_late(offset, acked), _in_office(acked))
+            .otherwise(F.col("record_term")),
+        )
         .withColumn(
             "next_term",
             F.when(hung, of_marker[1])
@@ -113,6 +126,7 @@ def stories_of(
                 ),
                 "held_by": _holders(offset),
                 "truncated": _truncated_by_next(offset, acked),
+                "truncated_before": _truncated_before(offset, acked),
                 "timely": F.col("recreated")
                 | F.col("window").isNotNull()
                 | F.coalesce(F.abs(F.col("next_term.elected_at") - sent) <= _NEAR, F.lit(False)),
@@ -165,6 +179,16 @@ def _first(array: Column) -> Column:
     return F.get(array, F.lit(0))
 
 
+def _in_office(moment: Column) -> Column:
+    return _last(F.filter("terms", lambda term: term["elected_at"] <= moment))
+
+
+def _acked_late(offset: Column, acked: Column) -> Column:
+    """Return whether the leader in office had the record before, and has missed an epoch since."""
+    term = _in_office(acked)
+    return F.coalesce(term["missed_since"].isNotNull() & (term["start"] > offset), F.lit(False))
+
+
 def _by_offset(offset: Column, acked: Column) -> Column:
     """Return the latest term that can have acked `offset` at the time `acked`."""
     # The epoch of the record at this offset in the final leader's log.
@@ -194,11 +218,10 @@ def _by_offset(offset: Column, acked: Column) -> Column:
         )
         return occupant.isNotNull() | later
 
-    in_office = F.filter("terms", lambda term: term["elected_at"] <= acked)
     return F.coalesce(
         _last(F.filter("terms", lambda term: possible(term) & replaced(term))),
         _last(F.filter("terms", possible)),
-        _last(in_office),
+        _in_office(acked),
     )
 
 
@@ -287,6 +310,20 @@ def _truncated_by_next(offset: Column, acked: Column) -> Column:
             (t["broker"] == following["leader"])
             & (t["at"] > acked)
             & (t["at"] <= following["elected_at"])
+            & (t["offset"] <= offset)
+        ),
+    )
+    return F.coalesce(cut, F.lit(False))
+
+
+def _truncated_before(offset: Column, acked: Column) -> Column:
+    """Return whether the next leader truncated `offset` in the epoch that the acking one missed."""
+    cut = F.exists(
+        "truncations",
+        lambda t: (
+            (t["broker"] == F.col("next_term.leader"))
+            & (t["at"] >= F.col("acked_term.missed_since"))
+            & (t["at"] <= acked)
             & (t["offset"] <= offset)
         ),
     )

@@ -4,19 +4,25 @@ The controller's log has the time of each election, and the ISR before it. The l
 its election is the offset of the first batch with its epoch in any replica's segments, because a
 leader writes its epoch into each batch. For a leader that wrote nothing it is the offset in the
 broker's log line. Before 0.11 there is neither: if a leader stopped and was elected again, without
-another leader in between, it is the end of the log that it loaded at its start.
+another leader in between, it is the end of the log that it loaded at its start. The line also has
+the epoch of which the broker knew before.
 """
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from itertools import takewhile
 from typing import Any
 
 Partition = tuple[str, int]
+
+#: `Partition.makeLeader`: the last epoch of which the broker knew, -1 if it has just started.
+_EPOCH_BEFORE = re.compile(r"revious leader epoch was (\d+)")
 
 
 class Election(StrEnum):
@@ -38,7 +44,10 @@ class Term:
     """A leader's time in one epoch.
 
     `start`: its log end when elected, None if unknown. `isr_before`: the ISR before the election.
-    `changes`: the ISR at the start and after each change, in order.
+    `changes`: the ISR at the start and after each change, in order. `missed_since`: when another
+    leader was elected of which this one did not learn, as it led before and after; None if none
+    was. `removed_while_eligible`: it was elected as an eligible leader replica, and had meanwhile
+    not been a replica.
     """
 
     epoch: int
@@ -49,6 +58,8 @@ class Term:
     changes: tuple[tuple[datetime, tuple[int, ...]], ...]
     start: int | None = None
     high_watermark: int | None = None
+    missed_since: datetime | None = None
+    removed_while_eligible: bool = False
 
 
 def terms(
@@ -105,7 +116,7 @@ def _of_partition(
     lines: Mapping[tuple[str, int, int], Mapping[str, Any]],
     loads: Sequence[Mapping[str, Any]],
 ) -> Iterator[Term]:
-    last: Term | None = None
+    earlier: list[Term] = []
     for index, state in enumerate(history):
         before = history[index - 1] if index else None
         leader, epoch = state["leader"], state["leader_epoch"]
@@ -114,19 +125,42 @@ def _of_partition(
         of_epoch = [later for later in history[index:] if later["leader_epoch"] == epoch]
         line = lines.get((*partition, epoch), {})
         start = starts.get((*partition, epoch), line.get("offset"))
+        last = earlier[-1] if earlier else None
         if start is None and last is not None and last.leader == leader:
             start = _loaded(leader, loads, after=last.elected_at, before=state["at"])
-        last = Term(
+        election = _election(state, before)
+        term = Term(
             epoch=epoch,
             leader=leader,
             elected_at=state["at"],
-            election=_election(state, before),
+            election=election,
             isr_before=tuple(before["isr"]) if before else (),
             changes=tuple((later["at"], tuple(later["isr"])) for later in of_epoch),
             start=start,
             high_watermark=line.get("high_watermark"),
+            missed_since=_missed_since(leader, line.get("text") or "", earlier),
+            removed_while_eligible=election is Election.ELIGIBLE
+            and _removed_while_eligible(leader, history[:index]),
         )
-        yield last
+        earlier.append(term)
+        yield term
+
+
+def _missed_since(leader: int, line: str, earlier: Sequence[Term]) -> datetime | None:
+    """Return when the first leader was elected that this one has missed, by its own log line."""
+    known = _EPOCH_BEFORE.search(line)
+    if known is None:
+        return None
+    before = int(known[1])
+    led = any(term.epoch == before and term.leader == leader for term in earlier)
+    missed = (term for term in earlier if term.epoch > before and term.leader != leader)
+    return next((term.elected_at for term in missed), None) if led else None
+
+
+def _removed_while_eligible(leader: int, before: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether it was no replica at some time since it became eligible; its log is gone."""
+    eligible = takewhile(lambda state: leader in state["elr"], reversed(before))
+    return any(leader not in state["replicas"] for state in eligible)
 
 
 def _loaded(

@@ -118,6 +118,20 @@ B55 = replace(
     faults=(fault("link", 1),),
 )
 
+#: Broker 1 led in epochs 0 and 2, and broker 2 truncated in epoch 1, before 1 acked.
+B56 = replace(
+    B2,
+    settings=settings("all"),
+    acked=term(2, 1, 200),
+    next=term(3, 2, 100),
+    truncated_before=True,
+)
+B57 = replace(
+    B2,
+    settings=settings("all"),
+    next=replace(term(2, 3, 0, Election.ELIGIBLE), removed_while_eligible=True),
+)
+
 RECREATED = replace(B2, recreated=True)
 
 FITTING = {case: globals()[case.name] for case in Case if case is not Case.UNEXPLAINED}
@@ -218,6 +232,14 @@ UNEXPLAINED = {
     "KIP-903 is in 3.5": replace(B31, settings=settings("all", "3.5.0")),
     "acked at an offset, so it was written": replace(B55, offsets=(0, 0)),
     "one request in flight, or the Java client": replace(B55, settings=settings("all")),
+    "truncated at another time than the epoch that its leader missed": replace(
+        B56, truncated_before=False
+    ),
+    "the next leader has them": replace(B56, next=term(3, 2, 200)),
+    "an eligible replica that was assigned all the time": replace(
+        B57, next=term(2, 3, 0, Election.ELIGIBLE)
+    ),
+    "a removed replica with all of them": replace(B57, next=replace(B57.next, start=200)),
     "KIP-101 is in 0.11": replace(B10, settings=settings("all", "0.11.0.3")),
     "acks=1 before 0.11, and its leader leads again": replace(
         B10, settings=settings("1", "0.10.2.2"), next=term(1, 1, None)

@@ -118,3 +118,64 @@ def test_before_0_11_a_leader_elected_again_starts_at_the_end_of_its_loaded_log(
 )
 def test_terms_begin_when_the_topic_was_created_again(states, leaders):
     assert [term.leader for term in of(FIRST, *states)] == leaders
+
+
+def line(broker, epoch, before, offset):
+    """Return the line of a leader, as `Partition.makeLeader` of 4.4.0 logs it."""
+    known = f"Some({broker})" if before >= 0 else "None"
+    text = (
+        f"Leader t-0 with topic id Some(T) starts at leader epoch {epoch} from offset {offset} "
+        "with partition epoch 2, high watermark 0, ISR [1,2,3], adding replicas [] and removing "
+        f"replicas [] . Previous leader {known} and previous leader epoch was {before}."
+    )
+    at = START + timedelta(seconds=60 + epoch)
+    fields = {"kind": "leader", "high_watermark": 0, "offset": offset, "text": text, "at": at}
+    return {"topic": "t", "partition": 0, "broker": broker, "leader_epoch": epoch, **fields}
+
+
+TO_2_AND_BACK = [FIRST, state(5, 2, 1, (1, 2, 3)), state(9, 1, 2, (1, 2, 3))]
+
+
+@pytest.mark.parametrize(
+    ("states", "lines", "missed"),
+    [
+        (TO_2_AND_BACK, [line(1, 2, 0, 8)], 5),
+        (TO_2_AND_BACK, [line(1, 2, 1, 8)], None),
+        (TO_2_AND_BACK, [line(1, 2, -1, 8)], None),  # it was started again
+        (TO_2_AND_BACK, [], None),
+        # With an older Kafka a change of the ISR raises the epoch, too: no other leader.
+        ([FIRST, state(5, 1, 1, (1, 2)), state(9, 1, 2, (1,))], [line(1, 2, 0, 8)], None),
+        ([FIRST, state(5, 2, 1, (2, 3)), state(9, 3, 2, (3,))], [line(3, 2, 0, 8)], None),
+    ],
+)
+def test_a_leader_that_has_missed_an_epoch_says_so(states, lines, missed):
+    last = of(*states, events=lines)[-1]
+    assert last.missed_since == (None if missed is None else START + timedelta(seconds=missed))
+
+
+MOVED = (4, 2, 1)
+
+
+@pytest.mark.parametrize(
+    ("between", "removed"),
+    [
+        # 3 leads, is removed, and stays eligible; it is assigned again, and elected.
+        ([state(5, 4, 1, (4,), (3,), on=MOVED), state(7, 4, 1, (4,), (3,), on=(3, 4, 1))], True),
+        ([state(5, 4, 1, (4,), (3,), on=MOVED), state(7, -1, 2, (), (3,), on=MOVED)], True),
+        ([state(5, 4, 1, (4,), (3,), on=(3, 4, 1))], False),
+        # It was assigned again before it became eligible, and then in the ISR.
+        (
+            [
+                state(5, 4, 1, (4,), on=MOVED),
+                state(6, 4, 1, (4, 3), on=(3, 4, 1)),
+                state(7, 4, 1, (4,), (3,), on=(3, 4, 1)),
+            ],
+            False,
+        ),
+    ],
+)
+def test_an_eligible_replica_that_was_removed_meanwhile_is_told_apart(between, removed):
+    first = state(0, 3, 0, (3,), on=(3, 2, 1))
+    last = of(first, *between, state(9, 3, 3, (3,), on=(3, 4, 1, 2)))[-1]
+    assert last.election is Election.ELIGIBLE
+    assert last.removed_while_eligible is removed
