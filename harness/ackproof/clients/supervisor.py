@@ -205,17 +205,27 @@ class ClientSupervisor:
             producer.stop()
 
     def await_producers(self) -> list[str]:
-        """Wait until every send has an outcome; return troubles."""
+        """Wait until every send has an outcome; return troubles: how producers ended.
+
+        What they have recorded as acked was acked all the same.
+        """
         longest = max(producer.spec.delivery_timeout_s for producer in self.producers)
         troubles = self._await(self.producers, longest + SETTLE_S)
         for producer in self.producers:
-            troubles += differences(producer.spec, self._scenario)
             transactions = producer.spec.transactions
             if transactions is None or producer.name in self.successors:
                 continue
             if transactions.crash_in is not None or transactions.zombie_in is not None:
                 troubles.append(f"{producer.name} ended before it was to be interrupted")
         return troubles
+
+    def other_settings(self) -> list[str]:
+        """Return troubles: settings of producers that are not those of the scenario."""
+        return [
+            trouble
+            for producer in self.producers
+            for trouble in differences(producer.spec, self._scenario)
+        ]
 
     def bottlenecks(self) -> list[str]:
         """Return the producers that limited the throughput instead of the cluster."""

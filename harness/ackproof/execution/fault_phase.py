@@ -55,15 +55,16 @@ def run_fault_phase(
         with reporter.phase("producing under faults"):
             _drive(schedule, clients, scenario.workload.tail, run, reporter)
     except FaultError as error:
-        run.troubles.append(str(error))
+        run.schedule_troubles.append(str(error))
     with reporter.phase("healing faults, waiting for the outcomes of sends"):
-        run.troubles += unfinished(schedule, scenario)
+        run.schedule_troubles += unfinished(schedule, scenario)
         clients.stop_producers()
         try:
             schedule.heal_all()
         except FaultError as error:
-            run.troubles.append(str(error))
-        run.troubles += clients.await_producers()
+            run.schedule_troubles.append(str(error))
+        run.schedule_troubles += clients.await_producers()
+        run.troubles += clients.other_settings()
         run.bottlenecks, run.late = clients.bottlenecks(), clients.late()
 
 

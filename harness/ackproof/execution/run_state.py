@@ -34,6 +34,7 @@ class RunState:
         self.image = ""
         self.started_at = now()
         self.troubles: list[str] = []
+        self.schedule_troubles: list[str] = []
         self.clocks: list[Clock] = []
         self.reused = False
         self.unobserved: list[str] = []
@@ -78,7 +79,8 @@ class RunState:
             pid=os.getpid(),
             started_at=self.started_at,
             finished_at=now() if finished else None,
-            troubles=self.troubles,
+            troubles=[*self.schedule_troubles, *self.troubles],
+            schedule_troubles=self.schedule_troubles,
             reused=self.reused,
             replays=self.replays,
             unobserved=self.unobserved,

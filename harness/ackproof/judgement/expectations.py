@@ -1,6 +1,7 @@
 """Compares the observed anomalies with the scenario's `expect`, which gives the verdict.
 
-An observed violation is definite even in an inconclusive run. The absence of an anomaly counts only
+An observed violation is definite even in an inconclusive run. So is a loss that `expect` accepts,
+if only faults or producers did not do what the scenario says. The absence of an anomaly counts only
 in a conclusive run. `unprocessed` is definite only in a conclusive run, too: consumers that were
 interrupted leave records unprocessed.
 """
@@ -138,42 +139,53 @@ def check_expectations(
 
 def conclude(
     expectations: Sequence[Expectation],
-    inconclusive_reasons: Sequence[str],
+    doubts: Sequence[str],
     *,
+    unless_lost: Sequence[str] = (),
     undisputed: Sequence[Expectation] | None = None,
 ) -> tuple[Word, str]:
     """Return the verdict and its reason.
 
+    `doubts` are about what was recorded, `unless_lost` about faults and producers: they leave the
+    acks, the final log and its readers undoubted, so that a missing record was lost for certain.
     `undisputed` are the same expectations for the records on which all readers of the final log
     agree. Only an undisputed violation is definite.
     """
+    undisputed = expectations if undisputed is None else undisputed
+    lost = not doubts and any(line.what == "loss" and line.observed != "0" for line in undisputed)
+    incomplete = _listed([*unless_lost, *doubts])
+    unfinished = OF_UNFINISHED_WORK if incomplete else ()
+    expectations = [one for one in expectations if ANOMALY_OF.get(one.what) not in unfinished]
     definite = [
         line
-        for line in (expectations if undisputed is None else undisputed)
-        if not line.met
-        and line.wanted == "none"
-        and not (inconclusive_reasons and ANOMALY_OF[line.what] in OF_UNFINISHED_WORK)
+        for line in undisputed
+        if not line.met and line.wanted == "none" and ANOMALY_OF[line.what] not in unfinished
     ]
     if definite:
         return Word.VIOLATED, "; ".join(
             f"{line.text} {ANOMALY_OF[line.what]}, none expected" for line in definite
         )
-    if inconclusive_reasons:
-        return Word.INCONCLUSIVE, "; ".join(
-            reason if times == 1 else f"{reason} ({times} times)"
-            for reason, times in Counter(inconclusive_reasons).items()
-        )
+    if incomplete and not lost:
+        return Word.INCONCLUSIVE, incomplete
+    although = f"; although {incomplete}" if incomplete else ""
     violated = [line for line in expectations if not line.met]
     if violated:
         return Word.VIOLATED, "; ".join(
             f"{line.what}: {line.text} observed, {line.wanted} expected" for line in violated
-        )
+        ) + although
     restrictive = [
         f"{line.what} {line.wanted} (observed {line.text})"
         for line in expectations
         if line.wanted != "any"
     ]
-    return Word.HOLDS, "as expected: " + ", ".join(restrictive)
+    return Word.HOLDS, "as expected: " + ", ".join(restrictive) + although
+
+
+def _listed(reasons: Sequence[str]) -> str:
+    return "; ".join(
+        reason if times == 1 else f"{reason} ({times} times)"
+        for reason, times in Counter(reasons).items()
+    )
 
 
 def _cause(wanted: str, causes: Sequence[CauseReport]) -> Expectation:

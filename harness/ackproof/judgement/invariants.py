@@ -26,6 +26,7 @@ class Consequence(StrEnum):
 
     REFUSED = "refused: exit code 2"
     INCONCLUSIVE = "inconclusive"
+    UNLESS_LOST = "inconclusive, unless `expect` accepts a loss, and records were lost"
     DISPUTED = "inconclusive, and a finding"
     UNTIMED = (
         "latency and availability are not reported; inconclusive if an availability or a step is "
@@ -102,6 +103,10 @@ def _unseen(evidence: Evidence) -> Iterator[str]:
         yield f"{unseen} acked sends could not be looked up{first}"
 
 
+def _without(troubles: Iterable[str], others: Iterable[str]) -> list[str]:
+    return [*(Counter(troubles) - Counter(others)).elements()]
+
+
 def _bottlenecks(evidence: Evidence) -> Iterator[str]:
     if evidence.scenario.expect.availability is not None:
         yield from unreported(evidence.record.bottlenecks, evidence.record.late)
@@ -138,11 +143,20 @@ INVARIANTS: Sequence[Invariant] = (
     Invariant(
         name="troubles",
         question="Did the run end without an entry under `troubles` in run.json?",
-        check=lambda evidence: evidence.record.troubles,
+        check=lambda evidence: _without(
+            evidence.record.troubles, evidence.record.schedule_troubles
+        ),
+    ),
+    Invariant(
+        name="schedule",
+        question="Was the whole schedule executed, and did each producer end as it should?",
+        consequence=Consequence.UNLESS_LOST,
+        check=lambda evidence: evidence.record.schedule_troubles,
     ),
     Invariant(
         name="verification",
         question="Was every fault verified?",
+        consequence=Consequence.UNLESS_LOST,
         check=lambda evidence: (
             f"{fault}: {fault.evidence}" for fault in evidence.faults if not fault.verified
         ),
@@ -153,6 +167,7 @@ INVARIANTS: Sequence[Invariant] = (
         "added or moved, did each consumer group read from it, did a coordinator use an internal "
         "partition that it moved, and was a transaction open while it held, if producers have "
         "transactions?",
+        consequence=Consequence.UNLESS_LOST,
         check=exercise.unexercised,
     ),
     Invariant(
@@ -186,6 +201,7 @@ INVARIANTS: Sequence[Invariant] = (
         name="faults",
         question="Do the fault windows match the faults that the scenario and its seed begin: "
         "number, targets, nodes, proof, healing, order, and times within the run?",
+        consequence=Consequence.UNLESS_LOST,
         check=cluster_checks.faults,
     ),
     Invariant(
@@ -281,6 +297,10 @@ class Audit:
 
     answers: Sequence[tuple[Invariant, Sequence[str]]]
 
+    @property
+    def unless_lost(self) -> list[str]:
+        return self.of(Consequence.UNLESS_LOST)
+
     def of(self, *consequences: Consequence) -> list[str]:
         return [
             reason
@@ -290,7 +310,10 @@ class Audit:
         ]
 
     def inconclusive(self, *, with_times: bool) -> list[str]:
-        """Return why the run is inconclusive; `with_times`: it expects an availability or step."""
+        """Return why the run is inconclusive; `with_times`: it expects an availability or step.
+
+        `unless_lost` has the other reasons, of a run in which no record was lost for certain.
+        """
         consequences = [Consequence.INCONCLUSIVE, Consequence.DISPUTED]
         return self.of(*consequences, *([Consequence.UNTIMED] if with_times else []))
 

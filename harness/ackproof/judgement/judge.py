@@ -97,8 +97,11 @@ def conclude(evidence: Evidence, compared: Analysis) -> Verdict:
     causes = _causes(run_dir, record.run_id, compared.causes)
     metrics, unobserved = _reported(evidence, audit)
     lines, undisputed = _expect(evidence, metrics, causes)
-    word, reason = expectations.conclude(lines, inconclusive, undisputed=undisputed)
+    word, reason = expectations.conclude(
+        lines, inconclusive, unless_lost=audit.unless_lost, undisputed=undisputed
+    )
     ended, stopped = ended_nodes(evidence), stopped_producers(evidence)
+    conclusive = not (inconclusive or audit.unless_lost or ended)
     further = without_troubles(stopped, expected_errors(scenario), word)
     reason += "".join(f"; {each}" for each in (*ended, *further))
     if unobserved:
@@ -126,7 +129,7 @@ def conclude(evidence: Evidence, compared: Analysis) -> Verdict:
         predicted=predicted,
         prediction=prediction.prediction,
         findings=[
-            *_contradictions(evidence, predicted, conclusive=not (inconclusive or ended)),
+            *_contradictions(evidence, predicted, conclusive=conclusive),
             *findings.disagreements(evidence).findings,
             *trace_validation.findings(trace),
         ],

@@ -99,6 +99,8 @@ class RunRecord(Record):
     started_at: datetime
     finished_at: datetime | None = None
     troubles: list[str] = Field(default_factory=list)
+    #: Those of faults and of how producers ended: a record that is missing was lost all the same.
+    schedule_troubles: list[str] = Field(default_factory=list)
     #: Data that an attached cluster does not provide.
     unobserved: list[str] = Field(default_factory=list)
     #: Clients slower than the cluster. Latency and availability are then not reported.

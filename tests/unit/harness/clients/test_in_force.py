@@ -51,9 +51,9 @@ def test_a_difference_is_a_trouble_of_the_run(spec, tmp_path):
     supervisor.producers.append(producer)
     supervisor.expect_end(producer)
     spec.in_force.write_text(json.dumps(IN_FORCE))
-    assert supervisor.await_producers() == []
+    assert supervisor.other_settings() == []
     spec.in_force.write_text(json.dumps(IN_FORCE | {"retries": 0}))
-    (trouble,) = supervisor.await_producers()
+    (trouble,) = supervisor.other_settings()
     assert "producer 3 works with retries=0" in trouble
 
 

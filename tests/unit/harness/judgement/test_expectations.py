@@ -99,6 +99,41 @@ def test_counts_that_were_not_observed_have_no_line() -> None:
     assert not {"removed", "stopped", "follower_fetch", "read_then_gone", "diverged"} & lines
 
 
+UNVERIFIED = ["link of broker 4: not verified"]
+
+
+@pytest.mark.parametrize(
+    ("expect", "observed", "doubts", "word"),
+    [
+        ({"loss": "some"}, {"lost": 7}, [], Word.HOLDS),
+        ({"loss": "any"}, {"lost": 7}, [], Word.HOLDS),
+        ({"loss": "none"}, {"lost": 7}, [], Word.VIOLATED),
+        ({"loss": "some", "cause": "B6"}, {"lost": 7}, [], Word.VIOLATED),
+        ({"loss": "some", "duplicates": "some"}, {"lost": 7}, [], Word.VIOLATED),
+        # Nothing is known if nothing was lost, or if the ledger or the final log is doubted.
+        ({"loss": "some"}, {}, [], Word.INCONCLUSIVE),
+        ({"loss": "none"}, {}, [], Word.INCONCLUSIVE),
+        ({"loss": "some"}, {"lost": 7}, ["orders-0 was not read to its end"], Word.INCONCLUSIVE),
+        # Consumers may have been interrupted.
+        ({"loss": "some", "unprocessed": "none"}, {"lost": 7, "unprocessed": 9}, [], Word.HOLDS),
+    ],
+)
+def test_a_certain_loss_decides_although_faults_or_producers_did_not_do_as_planned(
+    expect: dict[str, str], observed: dict[str, int], doubts: list[str], word: Word
+) -> None:
+    lines = check_expectations(Expect.model_validate(expect), {**CLEAN, **observed}, METRICS)
+    found, reason = conclude(lines, doubts, unless_lost=UNVERIFIED)
+    assert found is word
+    assert (UNVERIFIED[0] in reason) == (expect["loss"] != "none" or word is Word.INCONCLUSIVE)
+
+
+def test_a_loss_about_which_readers_disagree_is_not_certain() -> None:
+    observed = check_expectations(Expect(loss="some"), {**CLEAN, "lost": 7}, METRICS)
+    undisputed = check_expectations(Expect(loss="some"), CLEAN, METRICS)
+    found, _ = conclude(observed, [], unless_lost=UNVERIFIED, undisputed=undisputed)
+    assert found is Word.INCONCLUSIVE
+
+
 def test_a_repeated_reason_is_reported_once() -> None:
     expectations = check_expectations(Expect(loss="none"), CLEAN, METRICS)
     _, reason = conclude(expectations, ["cut off", "interrupted", "cut off"])

@@ -302,6 +302,12 @@ def nothing(_: RunDirectory) -> None:
 
 case("plain", "troubles", lambda run: run.change_record(troubles=["t"]), "t")
 case(
+    "plain",
+    "schedule",
+    lambda run: run.change_record(troubles=["t"], schedule_troubles=["t"]),
+    "t",
+)
+case(
     "killed",
     "verification",
     changed("fault_windows", verified=False, evidence="broker 1 still answers"),
