@@ -32,6 +32,7 @@ from ackproof.containers import images
 from ackproof.containers.engine import connect
 from ackproof.errors import ClusterError
 from ackproof.observation.metadata_log import MetadataLog, PartitionState
+from ackproof.proxy.follower_fetches import EarlyHighWatermark
 from ackproof.runs.directory import Clock
 from ackproof.scenario.attach import AttachSpec
 from ackproof.scenario.topics import TopicSpec
@@ -103,6 +104,10 @@ class AttachedCluster(RunningCluster):
 
     def clocks(self, now: Callable[[], datetime]) -> list[Clock]:
         """Return an empty list: clocks of attached nodes are not observed."""
+        return []
+
+    def early_high_watermarks(self) -> list[EarlyHighWatermark]:
+        """Return an empty list: there is no proxy between attached brokers."""
         return []
 
     def take_metadata_log(self, run_dir: Path) -> MetadataLog:

@@ -38,6 +38,7 @@ from ackproof.observation import controllers_log, zookeeper_log
 from ackproof.observation.clocks import take_clocks
 from ackproof.observation.metadata_log import MetadataLog
 from ackproof.observation.replica_logs import ReplicaLog, take_replica_logs
+from ackproof.proxy.follower_fetches import EarlyHighWatermark
 from ackproof.proxy.proxy import LinkProxy
 from ackproof.runs.directory import Clock
 from ackproof.scenario.cluster import ClusterSpec
@@ -88,6 +89,9 @@ class KafkaCluster(ClusterNodes):
 
     def clocks(self, now: Callable[[], datetime]) -> list[Clock]:
         return take_clocks(self.client, list(self.nodes.values()), now)
+
+    def early_high_watermarks(self) -> list[EarlyHighWatermark]:
+        return self.proxy.early_high_watermarks() if self.proxy else []
 
     def take_metadata_log(self, run_dir: Path) -> MetadataLog:
         """Store the controllers' metadata log, or ZooKeeper's; return its states in this run.

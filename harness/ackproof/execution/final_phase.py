@@ -17,6 +17,8 @@ from ackproof.execution.final_log import take_final_log
 from ackproof.execution.run_state import RunCluster, RunState, now
 from ackproof.observation import broker_log
 from ackproof.progress import Reporter
+from ackproof.proxy.follower_fetches import topic_id
+from ackproof.runs.directory import EarlyHighWatermark
 from ackproof.scenario.model import Scenario
 from ackproof.scenario.removal import removes
 from ackproof.waiting import wait_for
@@ -60,6 +62,12 @@ def take_states(topics: Sequence[str], cluster: RunCluster, run: RunState) -> No
         run.troubles.append(f"the controllers' metadata log could not be read: {error}")
         return
     run.write("partition_states", [state for state in log.partitions if state.topic in topics])
+    ids = {topic_id(state.topic_id): state.topic for state in log.partitions}
+    run.early_high_watermarks = [
+        EarlyHighWatermark(**{**asdict(seen), "topic": ids.get(seen.topic, seen.topic)})
+        for seen in cluster.early_high_watermarks()
+        if seen.at >= run.started_at and ids.get(seen.topic, seen.topic) in topics
+    ]
     if log.brokers:
         run.write("broker_states", log.brokers)
 

@@ -13,7 +13,7 @@ from ackproof.cluster.attached import AttachedCluster
 from ackproof.cluster.booted import KafkaCluster
 from ackproof.execution.live_view import LiveView
 from ackproof.runs import directory as runs
-from ackproof.runs.directory import COMMIT_VARIABLES, Clock, RunRecord
+from ackproof.runs.directory import COMMIT_VARIABLES, Clock, EarlyHighWatermark, RunRecord
 from ackproof.runs.recovery import seal
 from ackproof.scenario.loader import Configured
 from ackproof_faults import FaultWindow, Schedule
@@ -36,6 +36,7 @@ class RunState:
         self.troubles: list[str] = []
         self.schedule_troubles: list[str] = []
         self.clocks: list[Clock] = []
+        self.early_high_watermarks: list[EarlyHighWatermark] = []
         self.reused = False
         self.unobserved: list[str] = []
         self.bottlenecks: list[str] = []
@@ -87,6 +88,7 @@ class RunState:
             bottlenecks=self.bottlenecks,
             late=self.late,
             readers=self.readers,
+            early_high_watermarks=self.early_high_watermarks,
             clocks=self.clocks,
         )
 

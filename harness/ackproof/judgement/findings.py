@@ -8,7 +8,9 @@ from typing import Any
 
 from ackproof.judgement.evidence import Evidence
 from ackproof.judgement.expectations import OF_UNFINISHED_WORK
+from ackproof.runs.directory import EarlyHighWatermark
 from ackproof.runs.verdict import REMOVED, Finding, Likelihood, PartAvailability, Step
+from ackproof_faults import registered
 from ackproof_spark.anomaly import OF_CLIENTS, PREDICTED
 
 #: Seconds that a step must last: the model assumes that everything that is due has happened.
@@ -82,6 +84,38 @@ def of_availability(
                     Finding(anomaly=ability, predicted=likelihood, observed=count, explanation=why)
                 )
     return findings
+
+
+def of_high_watermarks(evidence: Evidence) -> list[Finding]:
+    """Return the high watermarks of leaders that a member of the ISR had not fetched up to.
+
+    A follower outside the ISR may be behind. Where clocks were set, the ISR then is unknown.
+    """
+    if any(registered()[fault.fault].skews_clocks for fault in evidence.faults):
+        return []
+    states = evidence.rows("partition_states")
+    return [
+        Finding(
+            anomaly="early-high-watermark",
+            predicted="impossible",
+            observed=1,
+            explanation=f"{seen.topic}-{seen.partition}: the high watermark of leader "
+            f"{seen.leader} was {seen.high_watermark} in epoch {seen.leader_epoch}, and broker "
+            f"{seen.follower}, in the ISR, had fetched up to {seen.fetched}",
+        )
+        for seen in evidence.record.early_high_watermarks
+        if seen.follower in _isr_at(states, seen)
+    ]
+
+
+def _isr_at(states: Sequence[Mapping[str, Any]], seen: EarlyHighWatermark) -> Sequence[int]:
+    then = [
+        state
+        for state in states
+        if (state["topic"], state["partition"]) == (seen.topic, seen.partition)
+        and state["at"] <= seen.at
+    ]
+    return max(then, key=lambda state: state["metadata_offset"])["isr"] if then else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -131,6 +131,7 @@ def conclude(evidence: Evidence, compared: Analysis) -> Verdict:
         findings=[
             *_contradictions(evidence, predicted, conclusive=conclusive),
             *findings.disagreements(evidence).findings,
+            *findings.of_high_watermarks(evidence),
             *trace_validation.findings(trace),
         ],
         not_checked=trace.not_checked,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 
+from ackproof.proxy.fields import Fields
 from ackproof_faults.interfaces.kafka_proxy import ONE_ERROR
 
 _NEWEST = 13
@@ -25,11 +26,11 @@ def refused(request: bytes, version: int) -> bytes | None:
     """Return the Produce request with acks that are invalid; None with acks=0 or if unreadable."""
     if version > _NEWEST:
         return None
-    fields = _Fields(bytearray(request), flexible=False)
+    fields = Fields(bytearray(request), flexible=False)
     try:
         fields.skip(8)  # API key, version and correlation id
         fields.text()  # the client id, whose length is never compact
-        fields = _Fields(fields.content, flexible=version >= _FLEXIBLE, at=fields.at)
+        fields = Fields(fields.content, flexible=version >= _FLEXIBLE, at=fields.at)
         fields.tags()
         if version >= _TRANSACTIONAL:
             fields.text()
@@ -45,7 +46,7 @@ def with_error(api: str, response: bytes, version: int, code: int) -> bytes | No
     if api == "Produce":
         return _with_errors(response, version, code)
     throttled, flexible = ONE_ERROR[api]
-    fields = _Fields(bytearray(response), flexible=version >= flexible)
+    fields = Fields(bytearray(response), flexible=version >= flexible)
     try:
         fields.skip(4)  # the correlation id
         fields.tags()
@@ -59,7 +60,7 @@ def with_error(api: str, response: bytes, version: int, code: int) -> bytes | No
 def _with_errors(response: bytes, version: int, code: int) -> bytes | None:
     if version > _NEWEST:
         return None
-    fields = _Fields(bytearray(response), flexible=version >= _FLEXIBLE)
+    fields = Fields(bytearray(response), flexible=version >= _FLEXIBLE)
     try:
         fields.skip(4)  # the correlation id
         fields.tags()
@@ -81,49 +82,3 @@ def _with_errors(response: bytes, version: int, code: int) -> bytes | None:
     except (struct.error, IndexError):
         return None
     return bytes(fields.content)
-
-
-class _Fields:
-    """Moves over the fields of a message."""
-
-    def __init__(self, content: bytearray, *, flexible: bool, at: int = 0) -> None:
-        self.content = content
-        self.at = at
-        self._flexible = flexible
-
-    def skip(self, size: int) -> None:
-        if size < 0 or self.at + size > len(self.content):
-            raise IndexError(f"{size} bytes at {self.at} of {len(self.content)}")
-        self.at += size
-
-    def length(self) -> int:
-        """Read the length of an array, 0 for null."""
-        if self._flexible:
-            return max(0, self._varint() - 1)
-        (length,) = struct.unpack_from(">i", self.content, self.at)
-        self.at += 4
-        return max(0, int(length))
-
-    def text(self) -> None:
-        if self._flexible:
-            self.skip(max(0, self._varint() - 1))
-            return
-        (length,) = struct.unpack_from(">h", self.content, self.at)
-        self.at += 2
-        self.skip(max(0, length))
-
-    def tags(self) -> None:
-        if self._flexible:
-            for _ in range(self._varint()):
-                self._varint()
-                self.skip(self._varint())
-
-    def _varint(self) -> int:
-        value = shift = 0
-        while True:
-            byte = self.content[self.at]
-            self.at += 1
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return value
-            shift += 7

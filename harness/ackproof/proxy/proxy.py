@@ -3,10 +3,10 @@
 It runs in a thread of this process, so it ends with the harness. Without a rule, it forwards every
 message as soon as the message is complete.
 
-It reads only Kafka's framing, and the responses whose error codes a rule sets. A message is a
-length (int32) and that number of bytes. A request begins with API key (int16), API version (int16),
-correlation id (int32) and client id (nullable string); a response with the correlation id. This is
-the same in every version (`RequestHeader.json`, `ResponseHeader.json`).
+It reads only Kafka's framing, the responses whose error codes a rule sets, and followers' fetches.
+A message is a length (int32) and that number of bytes. A request begins with API key (int16), API
+version (int16), correlation id (int32) and client id (nullable string); a response with the
+correlation id. This is the same in every version (`RequestHeader.json`, `ResponseHeader.json`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from ackproof.errors import ClusterError
+from ackproof.proxy import follower_fetches
 from ackproof.proxy.errors import refused, with_error
+from ackproof.proxy.follower_fetches import EarlyHighWatermark, FollowerFetches
 from ackproof_faults.interfaces.kafka_proxy import API_KEYS, ERROR_CODES, Direction, Link, Rule
 
 T = TypeVar("T")
@@ -83,6 +85,7 @@ class LinkProxy(Link):
         self._servers: list[asyncio.Server] = []
         self._connections: set[asyncio.Task[None]] = set()
         self._hit = threading.Condition()
+        self._fetches = FollowerFetches()
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
@@ -163,6 +166,10 @@ class LinkProxy(Link):
 
         return self._in_loop(count)
 
+    def early_high_watermarks(self) -> list[EarlyHighWatermark]:
+        """Return the high watermarks that leaders have set above what a follower has fetched."""
+        return self._in_loop(lambda: self._fetches.early)
+
     def _in_loop(self, act: Callable[[], T]) -> T:
         async def acted() -> T:
             return act()
@@ -214,12 +221,20 @@ class LinkProxy(Link):
                     pending[header.correlation_id] = header
                 else:
                     header = answered(pending, message)
+                self._observe(route, direction, header, message)
                 forwarded = await self._forwarded(route, direction, header, message, pending)
                 if forwarded is None:
                     return
                 for each in forwarded:
                     writer.write(_LENGTH.pack(len(each)) + each)
                 await writer.drain()
+
+    def _observe(
+        self, route: Route, direction: Direction, header: RequestHeader | None, message: bytes
+    ) -> None:
+        if header is not None and header.api_key == follower_fetches.API_KEY:
+            note = self._fetches.request if direction == "request" else self._fetches.response
+            note(route.broker, header.client_id, header.api_version, message)
 
     async def _forwarded(
         self,

@@ -82,6 +82,19 @@ class Clock(Record):
     give_or_take_ms: float
 
 
+class EarlyHighWatermark(Record):
+    """A leader's high watermark above what a follower had fetched, as the proxy saw it."""
+
+    at: datetime
+    leader: int
+    follower: int
+    topic: str
+    partition: int
+    leader_epoch: int
+    fetched: int
+    high_watermark: int
+
+
 class RunRecord(Record):
     """`run.json`. A run with `troubles` is inconclusive, unless a violation was observed."""
 
@@ -115,6 +128,8 @@ class RunRecord(Record):
     readers: list[str] = Field(default_factory=list)
     #: Whether `manifest.json` was written when recording ended.
     sealed: bool = False
+    #: Seen by the proxy between brokers, with `INTERNAL` in `cluster.proxied`.
+    early_high_watermarks: list[EarlyHighWatermark] = Field(default_factory=list)
     #: The clocks of the container engine and of every node, at the end of the run.
     clocks: list[Clock] = Field(default_factory=list)
 

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 
-from ackproof.judgement.findings import Disagreements, contradictions, of_availability
+from ackproof.judgement.findings import (
+    Disagreements,
+    contradictions,
+    of_availability,
+    of_high_watermarks,
+)
+from ackproof.runs.directory import EarlyHighWatermark
 from ackproof.runs.verdict import PartAvailability, PartitionState, Step
 from support.run_directories import START, at
 
@@ -99,3 +106,45 @@ def test_anomalies_of_a_disputed_record_are_not_definite():
     agreed = disputed.undisputed({"lost": 3, "duplicated": 1}, anomalies)
     assert agreed == {"lost": 1, "duplicated": 0}
     assert Disagreements(rows=[]).findings == []
+
+
+EARLY = EarlyHighWatermark(
+    at=at(5),
+    leader=3,
+    follower=1,
+    topic="orders",
+    partition=0,
+    leader_epoch=2,
+    fetched=393,
+    high_watermark=400,
+)
+
+
+def state_of(second, isr, topic="orders"):
+    return {
+        "at": at(second),
+        "metadata_offset": second,
+        "topic": topic,
+        "partition": 0,
+        "isr": isr,
+    }
+
+
+@pytest.mark.parametrize(
+    ("states", "faults", "found"),
+    [
+        ([state_of(1, [3, 2]), state_of(4, [3, 1])], ["link"], 1),
+        ([state_of(1, [3, 1]), state_of(4, [3, 2])], ["link"], 0),
+        ([state_of(1, [3, 2]), state_of(6, [3, 1])], ["link"], 0),  # it joined later
+        ([state_of(4, [3, 1], "others")], ["link"], 0),
+        ([], [], 0),
+        ([state_of(4, [3, 1])], ["link", "skew_clock"], 0),
+    ],
+)
+def test_only_a_member_of_the_isr_must_have_fetched_up_to_the_high_watermark(states, faults, found):
+    evidence = SimpleNamespace(
+        faults=[SimpleNamespace(fault=name) for name in faults],
+        record=SimpleNamespace(early_high_watermarks=[EARLY]),
+        rows=lambda table: states if table == "partition_states" else [],
+    )
+    assert len(of_high_watermarks(evidence)) == found
