@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
+from docker import DockerClient
 
 from conformance.arms import (
     JAVA,
@@ -24,6 +25,7 @@ from conformance.arms import (
     REAL,
     WITHIN,
 )
+from conformance.kafka_classes import VERSIONS, Oracle
 
 _topics = (f"conformance-{os.getpid()}-{number}" for number in itertools.count())
 
@@ -66,3 +68,15 @@ def topic(request: pytest.FixtureRequest, bootstrap: str) -> str:
         admin = AdminClient({"bootstrap.servers": bootstrap})
         admin.create_topics([NewTopic(name, PARTITIONS)])[name].result(WITHIN)
     return name
+
+
+@pytest.fixture(scope="session", params=VERSIONS)
+def version(request: pytest.FixtureRequest) -> str:
+    """A version whose own classes are asked."""
+    asked: str = request.param
+    return asked
+
+
+@pytest.fixture(scope="session")
+def oracle(engine: DockerClient, version: str, tmp_path_factory: pytest.TempPathFactory) -> Oracle:
+    return Oracle(engine, version, tmp_path_factory.mktemp("oracle"))

@@ -11,12 +11,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from docker import DockerClient
 
 from ackproof.kafka_versions import numbers
 from conformance.kafka_classes import (
     CASES,
-    VERSIONS,
     Oracle,
     smallest,
 )
@@ -25,17 +23,6 @@ from conformance.subjects import SUBJECTS, Subject
 pytestmark = pytest.mark.cluster
 
 SEED = 20260101
-
-
-@pytest.fixture(scope="module", params=VERSIONS)
-def version(request: pytest.FixtureRequest) -> str:
-    asked: str = request.param
-    return asked
-
-
-@pytest.fixture(scope="module")
-def oracle(engine: DockerClient, version: str, tmp_path_factory: pytest.TempPathFactory) -> Oracle:
-    return Oracle(engine, version, tmp_path_factory.mktemp("oracle"))
 
 
 @pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.question)
