@@ -185,6 +185,7 @@ READS = {
     "ackproof_faults/conditions/": "the language of conditions and targets in scenarios",
     "ackproof_faults/disk/": "the output of du and dd in a container",
     "ackproof_faults/network/slowed.py": "the output of tc and nft, and their rules",
+    "ackproof_spark/forensics/terms.py": "the lines of a leader's log",
     "ackproof_spark/live/": "the messages of Spark and librdkafka",
     "ackproof_spark/reading/final_log.py": "the messages of Spark",
     "ackproof_spark/spark/": "the messages of Spark, Ivy and Java",
