@@ -230,7 +230,6 @@ ALLOWED = {
     "ackproof/scenario/loader.py: error['msg'].removeprefix('Value error, ')": _PYDANTIC,
     "ackproof/scenario/loader.py: context['expected_tags'].split(',')": "pydantic's list of tags",
     "ackproof/scenario/validation.py: protocol.upper().endswith('SSL')": "a protocol of Kafka",
-    "ackproof/warehouse/opening.py: location.startswith('file:')": _ADDRESS,
     "ackproof_faults/clients.py: self.client.partition(' ')": "the client that a scenario names",
     "ackproof_faults/clients.py: self.client.startswith('producer')": "the client of a scenario",
     "ackproof_faults/clients.py: noun.startswith('producer')": "the client of a scenario",
@@ -243,7 +242,6 @@ ALLOWED = {
     "ackproof_spark/matching/offset_pass.py: "
     "compared.sparkSession.sparkContext.master.startswith('local')": _ADDRESS,
     "ackproof_spark/warehouse/schemas.py: line.partition(': ')": "the lines of a SQL file",
-    "ackproof_spark/warehouse/storage.py: location.startswith('file:')": _ADDRESS,
     "ackproof_spark/warehouse/views.py: query.partition('SELECT')": "a SQL file",
 }
 
