@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -15,7 +15,6 @@ from typing import Any
 
 from ackproof.audit.answer import Effect
 from ackproof.audit.failure import Failure, Failures, covers
-from ackproof.audit.losses import question_of
 from ackproof.audit.setups import Setup, eras_of
 from ackproof.own_config.configuration import Given
 from ackproof_model.configuration import Configuration
@@ -40,13 +39,6 @@ class Stop:
     failures: Failures
     trace: tuple[str, ...]
     quorum: bool = False
-
-
-def with_rules_in_force(setup: Setup) -> Setup:
-    """Return the setup with the version whose rules apply; ZooKeeper mode may change it."""
-    question = question_of(setup)
-    partition = replace(setup.partition, kafka_version=question.kafka_version, elr=question.elr)
-    return replace(setup, partition=partition)
 
 
 #: The version whose rules stand for all: of its rules only eligible leader replicas, which a

@@ -183,6 +183,15 @@ def question_of(setup: Setup) -> Question:
     return question(replication_of(setup))
 
 
+def with_rules_in_force(setup: Setup) -> Setup:
+    """Return the setup with the version whose rules apply; ZooKeeper mode may change it."""
+    if not setup.zookeeper:
+        return setup
+    question = question_of(setup)
+    partition = replace(setup.partition, kafka_version=question.kafka_version, elr=question.elr)
+    return replace(setup, partition=partition)
+
+
 @cache
 def question(one: Replication) -> Question:
     """Return the rules that apply; in ZooKeeper mode those of the last version that has it."""
@@ -281,7 +290,7 @@ def largest_without(
 
 def case_of(setup: Setup, failures: Sequence[Failure]) -> str:
     """Return the case of a loss of acked records; '' if the catalogue has none like it."""
-    configuration = setup.partition
+    configuration = with_rules_in_force(setup).partition
     emptied = not setup.emptied.isdisjoint(failures) or Failure.DISK_REPLACED in failures
     taken = emptied or not LOG_LOST.isdisjoint(failures)
     sole = configuration.replication_factor == 1 and taken

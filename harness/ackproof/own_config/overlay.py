@@ -248,6 +248,12 @@ class Overlay:
             self.put(("cluster", "combined"), True, own.combined.source)
             self.put(("cluster", "controllers"), controllers, own.combined.source)
             self.used.append(f"combined nodes: {controllers} of the brokers are also controllers")
+        if own.brokers and replicas is not None and replicas > count:
+            raise ScenarioError(
+                f"{of_replicas}: {name}: {replicas} replicas need as many brokers, but there are "
+                f"{count} ({own.brokers.source})",
+                hint="Kafka does not create such a topic; `ackproof audit` says what to change.",
+            )
         if count != default:
             self.put(("cluster", "brokers"), count, source)
             self.used.append(f"{count} brokers")

@@ -13,11 +13,10 @@ from ackproof.audit.availability import (
     question,
     stopped_by,
     stops,
-    with_rules_in_force,
 )
 from ackproof.audit.effective import replication_factor
 from ackproof.audit.failure import Failure, Failures, covers
-from ackproof.audit.losses import losing
+from ackproof.audit.losses import losing, with_rules_in_force
 from ackproof.audit.risk import Kind, Subject, Text, antichain, decision
 from ackproof.audit.setups import REPLICAS, Setup
 from ackproof.safer_settings import spelled

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ackproof.audit.answer import Decision, Effect, Risk
-from ackproof.audit.availability import NOTHING_AT_RISK, fewer_brokers, with_rules_in_force
+from ackproof.audit.availability import NOTHING_AT_RISK, fewer_brokers
 from ackproof.audit.effective import OFFSETS, offsets_replicas
 from ackproof.audit.failure import Failure
+from ackproof.audit.losses import with_rules_in_force
 from ackproof.audit.risk import Kind, Subject, Text, decision
 from ackproof.audit.setups import Setup
 from ackproof.own_config.configuration import Given

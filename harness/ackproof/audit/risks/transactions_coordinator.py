@@ -10,10 +10,10 @@ from ackproof.audit.availability import (
     NOTHING_AT_RISK,
     fewer_brokers,
     stops,
-    with_rules_in_force,
 )
 from ackproof.audit.effective import of_broker
 from ackproof.audit.failure import Failure, covers
+from ackproof.audit.losses import with_rules_in_force
 from ackproof.audit.risk import Kind, Subject, Text, decision
 from ackproof.audit.setups import Setup
 from ackproof.own_config.configuration import Default

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ackproof.audit.answer import Effect, Risk
 from ackproof.audit.effective import of_topic
 from ackproof.audit.failure import Failure
-from ackproof.audit.losses import by_unclean_election
+from ackproof.audit.losses import by_unclean_election, with_rules_in_force
 from ackproof.audit.risk import Kind, Subject, Text, decision
 from ackproof.audit.setups import UNCLEAN, Setup
 
@@ -36,7 +36,7 @@ KIND = Kind(
 
 def risks(setup: Setup) -> Iterator[Risk]:
     """Yield the loss of what only the last replica in the ISR had, without a search."""
-    partition = setup.partition
+    partition = with_rules_in_force(setup).partition
     if not partition.unclean_election or partition.profile.elr:
         return
     if partition.min_insync_replicas >= partition.replication_factor:

@@ -10,7 +10,7 @@ import pytest
 from ackproof.errors import ScenarioError
 from ackproof.kafka_versions import DEFAULT_KAFKA
 from ackproof.own_config import translation
-from ackproof.own_config.configuration import Client, FileLine, Given, OwnConfig
+from ackproof.own_config.configuration import Client, Count, FileLine, Given, OwnConfig
 from ackproof.own_config.names import is_librdkafka
 from ackproof.own_config.overlay import Overlay, overlay, render
 from ackproof.own_config.reading import client_settings, read_options
@@ -321,3 +321,20 @@ def test_a_single_broker_has_topics_of_one_replica(tmp_path: Path) -> None:
     assert "replication factor 1" in applied.used
     [one] = loader.load(YOURS, lambda _: applied.overrides)
     assert one.scenario.cluster.brokers == 1
+
+
+@pytest.mark.parametrize(("brokers", "refused"), [(2, True), (3, False)])
+def test_more_replicas_than_brokers_are_refused_with_the_lines_that_say_so(
+    brokers: int, refused: bool
+) -> None:
+    own = OwnConfig(
+        brokers=Count(brokers, at("cluster.yaml:12")),
+        broker={"default.replication.factor": Given("3", at("cluster.yaml:9"))},
+    )
+    document = documents.parse(YOURS)
+    if not refused:
+        assert overlay(own, document).replaced
+        return
+    says = r"cluster\.yaml:9: .*3 replicas need as many brokers, .* 2 \(cluster\.yaml:12\)"
+    with pytest.raises(ScenarioError, match=says):
+        overlay(own, document)
