@@ -21,7 +21,7 @@ from ackproof_model.kafka_settings import (
 from ackproof_model.perturbations import WorstCase
 from ackproof_model.worst_case.answer import resent
 
-#: The failures after which a request may have no response, with the event at a leader.
+#: The failures after which a request may have to be sent again, with the event at a leader.
 _UNANSWERED = {
     Failure.CLIENT_TIMEOUT: "The leader appends a batch, and its response is lost or late.",
     Failure.CRASH: "The leader appends a batch, and crashes before it responds.",
@@ -29,10 +29,13 @@ _UNANSWERED = {
     Failure.LAG: "The leader appends a batch, and its followers do not fetch it in time.",
     Failure.LEADER_MOVE: "The leader appends a batch, and another replica becomes leader.",
     Failure.LOST_SESSION: "The leader appends a batch, and loses its session before it responds.",
+    Failure.POWER_LOSS: "The leader appends a batch, and loses power before it responds.",
+    Failure.DISK_REPLACED: "The leader appends a batch, and loses its disk before it responds.",
+    Failure.RACK: "The leader appends a batch, and its rack loses power before it responds.",
 }
+#: A broker knows later than a producer may that it leads (NOT_LEADER_OR_FOLLOWER).
+_REFUSED = "A replica becomes leader, and refuses a batch before it has learned that it leads."
 _UNANSWERED_ONCE = WorstCase(unanswered=True)
-#: With acks=1 a leader answers at once, so nothing waits for followers.
-_WAITS_FOR_FOLLOWERS = (Failure.LAG, Failure.LEADER_MOVE)
 
 KIND = Kind(
     title="a producer without idempotence sends again what got no response",
@@ -78,9 +81,29 @@ def risks(setup: Setup) -> Iterator[Risk]:
         if likelihood is Likelihood.IMPOSSIBLE:
             continue
         for failure, event in _UNANSWERED.items():
-            if failure not in _WAITS_FOR_FOLLOWERS or _waits(setup.partition):
+            if _happens(setup, failure, effect):
                 remedies = [*_remedies(setup, effect)]
-                yield KIND.risk(setup, [failure], effect, decided_by=remedies, event=event)
+                refused = failure is Failure.LEADER_MOVE and effect is Effect.REORDERED
+                what = _REFUSED if refused else event
+                yield KIND.risk(setup, [failure], effect, decided_by=remedies, event=what)
+
+
+def _happens(setup: Setup, failure: Failure, effect: Effect) -> bool:
+    """Whether a failure may make the producer send again, with this effect.
+
+    With acks=1 a leader answers at once, so that no request waits for followers. A planned move of
+    the leader then only refuses requests, which are not written twice but may be overtaken.
+    """
+    match failure:
+        case Failure.LAG:
+            return _waits(setup.partition)
+        case Failure.LEADER_MOVE if effect is Effect.REORDERED:
+            return setup.partition.replication_factor > 1
+        case Failure.LEADER_MOVE:
+            return _waits(setup.partition)
+        case Failure.RACK:
+            return setup.racks > 0
+    return True
 
 
 def _waits(configuration: Configuration) -> bool:

@@ -1,0 +1,35 @@
+"""An audit allows every effect on records that the exact search finds for its failures."""
+
+from __future__ import annotations
+
+import random
+import sys
+from itertools import product
+
+from agreement.audits import FAILURES, Allowed, Found, configurations, happens
+from agreement.sampling import FULL, sample
+
+MOST_STATES = 5_000 if FULL else 1_500
+#: How many pairs of failures of drawn configurations are compared.
+PAIRS = 2_000 if FULL else 20
+
+
+def test_an_audit_allows_what_the_exact_search_finds() -> None:
+    setups = list(configurations())
+    chance = random.Random(55)
+    pairs = list(product(FAILURES, repeat=2))
+    cases = [(setup, (one,)) for setup in sample(setups, every=11) for one in FAILURES]
+    cases += [(chance.choice(setups), chance.choice(pairs)) for _ in range(PAIRS)]
+    cases = [(setup, failures) for setup, failures in cases if happens(setup, failures)]
+    found, contradictions = Found(MOST_STATES), []
+    allowed = {id(setup): Allowed.of(setup) for setup, _ in cases}
+    for setup, failures in cases:
+        for effect in sorted(found.effects(setup, failures)):
+            if not allowed[id(setup)].allows(effect, failures):
+                names = ", ".join(failures)
+                contradictions.append(f"{effect} after {names}: {setup.partition}")
+    sys.stdout.write(
+        f"audits: {len(cases)} configurations with failures, {found.number} different searches, "
+        f"of which {found.ended} ended; {len(contradictions)} contradictions\n"
+    )
+    assert not contradictions, "\n".join(contradictions)
