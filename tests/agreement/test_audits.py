@@ -6,6 +6,8 @@ import random
 import sys
 from itertools import product
 
+from ackproof.audit.failure import EVENTS, Failure
+from ackproof.audit.risks import resent
 from agreement.audits import FAILURES, Allowed, Found, configurations, happens
 from agreement.sampling import FULL, sample
 
@@ -33,3 +35,8 @@ def test_an_audit_allows_what_the_exact_search_finds() -> None:
         f"of which {found.ended} ended; {len(contradictions)} contradictions\n"
     )
     assert not contradictions, "\n".join(contradictions)
+
+
+def test_every_failure_that_ends_a_broker_may_make_a_producer_send_again() -> None:
+    ends = {failure for failure, event in EVENTS.items() if event.severity or event.of_site}
+    assert ends - {Failure.CONTROLLERS} <= {*resent.KIND.failures}

@@ -26,6 +26,7 @@ _UNANSWERED = {
     Failure.CLIENT_TIMEOUT: "The leader appends a batch, and its response is lost or late.",
     Failure.CRASH: "The leader appends a batch, and crashes before it responds.",
     Failure.CLEAN_RESTART: "The leader appends a batch, and restarts before it responds.",
+    Failure.RECREATED: "The leader appends a batch, and its container ends before it responds.",
     Failure.LAG: "The leader appends a batch, and its followers do not fetch it in time.",
     Failure.LEADER_MOVE: "The leader appends a batch, and another replica becomes leader.",
     Failure.LOST_SESSION: "The leader appends a batch, and loses its session before it responds.",
@@ -103,6 +104,8 @@ def _happens(setup: Setup, failure: Failure, effect: Effect) -> bool:
             return _waits(setup.partition)
         case Failure.RACK:
             return setup.racks > 0
+        case Failure.RECREATED:
+            return setup.recreates
     return True
 
 
