@@ -8,6 +8,7 @@ from itertools import product
 
 from ackproof.audit.failure import EVENTS, Failure
 from ackproof.audit.risks import resent
+from ackproof.audit.setups import Setup
 from agreement.audits import FAILURES, Allowed, Found, configurations, happens
 from agreement.sampling import FULL, sample
 
@@ -20,7 +21,8 @@ def test_an_audit_allows_what_the_exact_search_finds() -> None:
     setups = list(configurations())
     chance = random.Random(55)
     pairs = list(product(FAILURES, repeat=2))
-    cases = [(setup, (one,)) for setup in sample(setups, every=11) for one in FAILURES]
+    cases: list[tuple[Setup, tuple[Failure, ...]]] = []
+    cases += [(setup, (one,)) for setup in sample(setups, every=11) for one in FAILURES]
     cases += [(chance.choice(setups), chance.choice(pairs)) for _ in range(PAIRS)]
     cases = [(setup, failures) for setup, failures in cases if happens(setup, failures)]
     found, contradictions = Found(MOST_STATES), []

@@ -47,10 +47,10 @@ OF_VERSIONS = ("kafka", "zookeeper", "eligible leader replicas", "session", "lag
 
 def answered(own: OwnConfig) -> Iterator[OwnConfig]:
     """Yield the configuration of each topic with each producer, at most the first three."""
-    topics = [one for one in own.topics if not one.internal and not hidden(one)]
-    producers = [one for one in own.producers if not one.writes]
-    for topic in topics[:3] or [None]:
-        for producer in producers[:3] or [None]:
+    topics = [one for one in own.topics if not one.internal and not hidden(one)][:3]
+    producers = [one for one in own.producers if not one.writes][:3]
+    for topic in (*topics, *([] if topics else [None])):
+        for producer in (*producers, *([] if producers else [None])):
             yield replace(
                 own,
                 topics=(topic,) if topic else (),
