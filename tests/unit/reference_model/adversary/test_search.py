@@ -89,6 +89,26 @@ def test_reductions_change_no_answer(version, acks, budgets, unclean):
     assert whole.complete
 
 
+@pytest.mark.parametrize("version", ["3.7.2", "3.9.1", "4.1.0", "4.3.1"])
+@pytest.mark.parametrize("acks", ["1", "all"])
+@pytest.mark.parametrize("budgets", [{"reassignments": 1, "kills": 1}, {"reassignments": 2}])
+def test_reductions_change_no_answer_of_moves(version, acks, budgets):
+    model = AdversaryModel(
+        kafka_version=version,
+        acks=acks,
+        replicas=1,
+        min_insync_replicas=1,
+        spare_brokers=1,
+        targets=((0,), (1,), (1, 0)),
+        budgets=Budgets(records=1, **budgets),
+    )
+    reduced, whole = search(model), search(replace(model, reduction=False))
+    assert len(reduced.trace) == len(whole.trace)
+    assert reduced.states < whole.states
+    assert reduced.complete
+    assert whole.complete
+
+
 @pytest.mark.parametrize(("minimum", "loses"), [(1, True), (2, False)])
 def test_lag_without_end_allows_what_any_number_of_shrinks_allows(minimum, loses):
     model = AdversaryModel(kafka_version="4.3.1", min_insync_replicas=minimum, replicas=2)
@@ -101,11 +121,24 @@ def test_lag_without_end_allows_what_any_number_of_shrinks_allows(minimum, loses
         assert len(counted.trace) == len(endless.trace)
 
 
-@pytest.mark.parametrize("acks", ["1", "all"])
-def test_several_processes_find_the_same(acks):
-    model = AdversaryModel(
-        kafka_version="4.1.0", acks=acks, budgets=Budgets(records=2, kills=1, shrinks=1)
-    )
+@pytest.mark.parametrize(
+    "model",
+    [
+        *(
+            AdversaryModel(
+                kafka_version="4.1.0", acks=acks, budgets=Budgets(records=2, kills=1, shrinks=1)
+            )
+            for acks in ("1", "all")
+        ),
+        AdversaryModel(
+            kafka_version="4.3.1",
+            replicas=2,
+            spare_brokers=1,
+            budgets=Budgets(reassignments=1, kills=1),
+        ),
+    ],
+)
+def test_several_processes_find_the_same(model):
     alone, shared = search(model), search(model, workers=2)
     assert shared.trace == alone.trace
     assert (shared.lost, shared.complete) == (alone.lost, alone.complete)
