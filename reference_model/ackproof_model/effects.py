@@ -751,7 +751,8 @@ class Reassigns(Effect):
             return NOTHING
         moves = int(self.may_move(partition))
         counts = Counts(leader_moves=moves, shrinks=moves)
-        return WorstCase(counts=counts, moves=moves, unanswered=True)
+        fewest = (len(self.to) or self.count) if moves else None
+        return WorstCase(counts=counts, moves=moves, fewest=fewest, unanswered=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

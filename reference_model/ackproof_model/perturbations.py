@@ -109,7 +109,8 @@ class WorstCase:
     counts: the perturbations of its brokers, in any order and at any time.
     unclean: an unclean election may be requested; `unclean_set`: a setting may allow it.
     lowered: the lowest min.insync.replicas that is set, None if it is not changed.
-    moves: how often replicas may move to other brokers, or their number changes.
+    moves: how often replicas may move to other brokers, or their number changes; nothing cancels a
+    move. fewest: the least number of replicas that a move asks for, None if none changes it.
     renewed: a log directory may get another id, with empty logs (KIP-858).
     removed: all records may be removed; `emptied`: certainly, after some were acked.
     altered: stored bytes may change.
@@ -128,6 +129,7 @@ class WorstCase:
     unclean_set: bool = False
     lowered: int | None = None
     moves: float = 0
+    fewest: int | None = None
     renewed: bool = False
     removed: bool = False
     emptied: bool = False
@@ -169,11 +171,13 @@ class WorstCase:
 
     def _joined(self, other: WorstCase, counts: Counts, moves: float) -> WorstCase:
         lowered = [one for one in (self.lowered, other.lowered) if one is not None]
+        fewest = [one for one in (self.fewest, other.fewest) if one is not None]
         flags = ("unclean", "unclean_set", "renewed", "removed", "emptied", "altered")
         return WorstCase(
             counts=counts,
             moves=moves,
             lowered=min(lowered, default=None),
+            fewest=min(fewest, default=None),
             anything=self.anything or other.anything,
             versions=tuple(dict.fromkeys((*self.versions, *other.versions))),
             elr=tuple(dict.fromkeys((*self.elr, *other.elr))),

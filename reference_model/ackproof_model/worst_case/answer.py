@@ -122,7 +122,7 @@ def _lost(configuration: Configuration, worst: WorstCase) -> Iterator[AnswerWith
     questions = tuple(_questions(configuration, worst))
     if worst.moves and counts.total and not all(keeps_everything(q, counts) for q in questions):
         yield _POSSIBLE, "the searched rules leave out how replicas move", ()
-    if worst.moves > 1 and any(question.elr for question in questions):
+    if worst.moves > 1 and any(_keeps_removed(question, worst) for question in questions):
         yield _POSSIBLE, _STALE_ELR, ()
     answers = [
         _lost_under(question, counts, constant=worst.lowered is None) for question in questions
@@ -195,6 +195,18 @@ def misses_an_epoch(replicas: float, counts: Counts) -> bool:
     (`replica.learn`); a partition that moves may have one. The searched rules leave that out.
     """
     return replicas > 2 and counts.leader_moves > 0 and counts.without_shrinks > 2
+
+
+def _keeps_removed(question: Question, worst: WorstCase) -> bool:
+    """Whether a replica that a move has removed may stay in the ELR.
+
+    A move that completes with all its replicas in the ISR empties the ELR, if they are as many as
+    min.insync.replicas. Then only a cancelled move could leave a removed replica there.
+    """
+    least = question.replicas if worst.fewest is None else min(question.replicas, worst.fewest)
+    enough = worst.lowered is None and least >= question.min_insync_replicas
+    empties = Profile.of(question.kafka_version).completes_with_all and enough
+    return question.elr and not empties
 
 
 def _loses_by_directory(question: Question) -> bool:
