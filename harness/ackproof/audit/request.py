@@ -19,6 +19,7 @@ from ackproof.audit.promise import Stated, promises, with_promised
 from ackproof.errors import ScenarioError
 from ackproof.own_config.configuration import OwnConfig
 from ackproof.own_config.reading import client_settings, read_clusters, read_texts
+from ackproof.own_config.selection import selected
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,18 +27,19 @@ class Request:
     """What is audited, and what is asked about it.
 
     files: of any shape that `own_config` reads, and folders. kafka: the version of the brokers; ''
-    for that of the files. topic: only this one. from_cluster: a running cluster to ask as well,
-    with the settings of a client. fail_on: the risks that fail, as for `--fail-on`. survive: the
-    promises, as for `--survive`. against: a revision of git or a path to compare with; then only
-    new risks fail. prove: the cases to run on
-    brokers, all losses if it is empty; None for none. scenarios, runs: folders for these runs.
-    detail: what outputs show.
+    for that of the files. topic, profile, client: only this one. from_cluster: a running cluster to
+    ask as well, with the settings of a client. fail_on: the risks that fail, as for `--fail-on`.
+    survive: the promises, as for `--survive`. against: a revision of git or a path to compare with;
+    then only new risks fail. prove: the cases to run on brokers, all losses if it is empty; None
+    for none. scenarios, runs: folders for these runs. detail: what outputs show.
     """
 
     files: tuple[Path, ...] = ()
     kafka: str = ""
     topic: str = ""
     from_cluster: str = ""
+    profile: str = ""
+    client: str = ""
     client_config: Path | None = None
     fail_on: tuple[str, ...] = ()
     survive: tuple[str, ...] = ()
@@ -94,7 +96,7 @@ def read(request: Request) -> tuple[OwnConfig, ...]:
         clusters = (own,)
     if not own.read:
         raise ScenarioError("\n".join(f"{one.file}: {one.reason}" for one in own.refused))
-    return clusters
+    return selected(clusters, profile=request.profile, client=request.client)
 
 
 def _compared(request: Request, after: Audit, stated: Sequence[Stated]) -> Difference:
@@ -104,6 +106,7 @@ def _compared(request: Request, after: Audit, stated: Sequence[Stated]) -> Diffe
     else:
         earlier = at_revision(request.files, request.against)
         clusters = read_texts(earlier, kafka=request.kafka)
+    clusters = selected(clusters, profile=request.profile, client=request.client, required=False)
     names = {one.name for own in clusters for one in own.topics}
     nothing = not clusters[0].read or (request.topic and request.topic not in names)
     before = None

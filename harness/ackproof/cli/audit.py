@@ -67,6 +67,8 @@ def audit(
             "read.",
         ),
     ] = "",
+    profile: own_files.Profile = "",
+    client: own_files.Client = "",
     client_config: own_files.ClientConfig = None,
     fail_on: Annotated[
         list[str] | None,
@@ -158,6 +160,8 @@ def audit(
         kafka=kafka,
         topic=topic,
         from_cluster=from_cluster,
+        profile=profile,
+        client=client,
         client_config=client_config,
         fail_on=tuple(fail_on or ()),
         survive=tuple(survive or ()),

@@ -49,6 +49,8 @@ def compare(
     shard: options.ShardOption = "",
     config: own_files.Config = None,
     topic: own_files.Topic = "",
+    profile: own_files.Profile = "",
+    client: own_files.Client = "",
     yes: Annotated[bool, typer.Option("--yes", help="Start even if the trials take long.")] = False,
     out: options.Out = options.RUNS,
     spark: options.Spark = options.LOCAL_SPARK,
@@ -82,7 +84,8 @@ def compare(
         out = store.directory.parent
     else:
         assert scenario is not None
-        with own_files.applied(scenario, own_files.OwnFiles(config=config, topic=topic)) as applied:
+        own = own_files.OwnFiles(config=config, topic=topic, profile=profile, client=client)
+        with own_files.applied(scenario, own) as applied:
             store = _planned(
                 applied,
                 out=out,
@@ -95,9 +98,9 @@ def compare(
                 seed=order_seed,
                 budget_s=options.budget_seconds(budget),
             )
-    client = options.engine(store.configurations)
-    with ClusterPool(client, say=reporter.note) as pool:
-        run_trial = on_clusters(out=out, client=client, reporter=reporter, pool=pool)
+    engine = options.engine(store.configurations)
+    with ClusterPool(engine, say=reporter.note) as pool:
+        run_trial = on_clusters(out=out, client=engine, reporter=reporter, pool=pool)
         comparison = Comparison(store, run_trial, reporter)
         try:
             summary = comparison.run()

@@ -41,6 +41,22 @@ Config = Annotated[
 Topic = Annotated[
     str, _option("--topic", metavar="NAME", help="Your topic, of --from-cluster or of your files.")
 ]
+Profile = Annotated[
+    str,
+    _option(
+        "--profile",
+        metavar="NAME",
+        help="The profile of your application (Spring, Quarkus), if its files have several.",
+    ),
+]
+Client = Annotated[
+    str,
+    _option(
+        "--client",
+        metavar="NAME",
+        help="Your producer or consumer, if the files have several: its file, or its name in it.",
+    ),
+]
 ClientConfig = Annotated[
     Path | None,
     _option(
@@ -86,6 +102,8 @@ class OwnFiles:
         ),
     ] = ""
     topic: Topic = ""
+    profile: Profile = ""
+    client: Client = ""
     client_config: ClientConfig = None
 
     @property
@@ -104,10 +122,11 @@ class OwnFiles:
     def read(self) -> OwnConfig:
         """Read the files, and ask the cluster. Raises ScenarioError, ClusterError."""
         from ackproof.own_config.reading import client_settings, read_options
+        from ackproof.own_config.selection import selected
 
         if self.from_cluster and not self.topic:
             raise ScenarioError("--from-cluster needs the name of a topic: --topic NAME")
-        own = read_options(self.files)
+        [own] = selected([read_options(self.files)], profile=self.profile, client=self.client)
         if self.from_cluster:
             from ackproof.own_config.running import ask_beside
 

@@ -33,8 +33,8 @@ def read(source: Source, framework: Framework) -> Part | None:
     every = {key: value for _, pairs in documents for key, value in pairs.items()}
     if not framework.recognises(source, every):
         return None
-    shared = _shared(source)
-    base: dict[str, Text] = {**shared}
+    shared, pairs_of_all = _shared(source)
+    base: dict[str, Text] = {**pairs_of_all}
     for profile, pairs in documents:
         base |= {} if profile else pairs
     of_profiles = [("", base), *((name, base | pairs) for name, pairs in documents if name)]
@@ -48,8 +48,8 @@ def read(source: Source, framework: Framework) -> Part | None:
     return Part(
         shape=parts[0][1].shape,
         topics=_topics([(name, part.topics) for name, part in parts]),
-        producers=_named([(name, part.producers) for name, part in parts], bool(shared)),
-        consumers=_named([(name, part.consumers) for name, part in parts], bool(shared)),
+        producers=_named([(name, part.producers) for name, part in parts], source.name, shared),
+        consumers=_named([(name, part.consumers) for name, part in parts], source.name, shared),
     )
 
 
@@ -59,31 +59,38 @@ _ACTIVATES = ("spring.config.activate.on-profile", "spring.profiles")
 _PROFILE = re.compile(r"(?:application|bootstrap)-([\w-]+)\.(?:ya?ml|properties)")
 
 
-def _shared(source: Source) -> dict[str, Text]:
-    """Return the settings of `application.yml` for the file of a profile beside it."""
+def _shared(source: Source) -> tuple[str, dict[str, Text]]:
+    """Return the name and settings of `application.yml` for the file of a profile beside it."""
     path = PurePath(source.name)
     if not _PROFILE.fullmatch(path.name):
-        return {}
+        return "", {}
     for name in ("application.yml", "application.yaml", "application.properties"):
         if content := source.beside(name):
             file = str(path.parent / name)
-            return {
+            return file, {
                 key: Text.at(str(value), value.line, file=file)
                 for profile, pairs in _documents(Source(name=file, text=content))
                 if not profile
                 for key, value in pairs.items()
             }
-    return {}
+    return "", {}
 
 
-def _named(clients: Sequence[tuple[str, tuple[Client, ...]]], shared: bool) -> tuple[Client, ...]:
+def _named(
+    clients: Sequence[tuple[str, tuple[Client, ...]]], source: str, shared: str
+) -> tuple[Client, ...]:
     """Return the clients of a profile, with its name in theirs if the profile changes them.
 
-    shared: whether the clients without a profile come from another file.
+    source: the file. shared: the file of the clients without a profile if it is another one.
     """
     common = next((own for profile, own in clients if not profile), ())
     changed = (
-        replace(one, name=f"{one.name} (profile {profile})")
+        replace(
+            one,
+            name=f"{one.name} (profile {profile})",
+            profile=profile,
+            replaces=f"{shared or source}{one.name.removeprefix(source)}",
+        )
         for profile, own in clients
         for one in own
         if profile and one not in common
@@ -96,7 +103,10 @@ def _topics(found: Sequence[tuple[str, tuple[Topic, ...]]]) -> tuple[Topic, ...]
     common = {topic.name: topic for profile, own in found if not profile for topic in own}
     changed = (
         replace(
-            topic, name=f"{topic.name} (profile {profile})" if topic.name in common else topic.name
+            topic,
+            name=f"{topic.name} (profile {profile})" if topic.name in common else topic.name,
+            profile=profile,
+            replaces=topic.name,
         )
         for profile, own in found
         for topic in own

@@ -156,7 +156,8 @@ class Topic:
 
     internal: whether Kafka Connect, Kafka Streams or MirrorMaker 2 uses it internally. framework:
     whose producers alone write it; '' if any producer may. in_force: whether a cluster printed its
-    settings; then omitted ones have Kafka's defaults.
+    settings; then omitted ones have Kafka's defaults. profile: of the application for which alone
+    it is so; '' for all. replaces: the topic of all profiles that it stands for; '' for none.
     """
 
     name: str
@@ -166,6 +167,8 @@ class Topic:
     internal: bool = False
     framework: str = ""
     in_force: bool = False
+    profile: str = ""
+    replaces: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,7 +181,8 @@ class Client:
     '' without one. writes: the only topic that the producer writes, if no other producer writes it;
     '' without this limit.
     prefix: precedes the names of its settings in its file, such as `B.producer.`. exactly_once:
-    what the file of Connect states as `exactly.once.source.support`.
+    what the file of Connect states as `exactly.once.source.support`. profile: of the application
+    in which alone it is so; '' for all. replaces: the client of all profiles that it stands for.
     """
 
     name: str
@@ -189,6 +193,8 @@ class Client:
     writes: str = ""
     prefix: str = ""
     exactly_once: Given | None = None
+    profile: str = ""
+    replaces: str = ""
 
     @property
     def default(self) -> Default:

@@ -94,8 +94,8 @@ def overlay(own: OwnConfig, document: Mapping[str, Any], *, kafka: str = "") -> 
     stated, version = version, _with_mode(own, version)
     workload = document.get("workload")
     name = str(workload.get("topic", "")) if isinstance(workload, Mapping) else ""
-    topic = _only("topics", [one for one in own.topics if not one.internal])
-    producer = _only("producers", [one for one in own.producers if not one.writes])
+    topic = _only("topics", [one for one in own.topics if not one.internal], "--topic")
+    producer = _only("producers", [one for one in own.producers if not one.writes], "--client")
     if own.controller and not (own.describes_brokers or own.topics or own.producers):
         raise ScenarioError(
             f"{own.read[0].file}: a controller's file (process.roles=controller): of brokers, "
@@ -159,13 +159,17 @@ def _filled(settings: Settings) -> dict[str, Given]:
 _Named = TypeVar("_Named", Topic, Client)
 
 
-def _only(what: str, found: Sequence[_Named]) -> _Named | None:
+def _only(what: str, found: Sequence[_Named], option: str) -> _Named | None:
+    """Return the only topic or producer. option: which names one of several."""
     if len(found) > 1:
         names = ", ".join(one.name or "without a name" for one in found)
+        options = [f"{option} NAME (one of these)"]
+        if profiles := list(dict.fromkeys(one.profile for one in found if one.profile)):
+            options.insert(0, f"--profile NAME ({', '.join(profiles)})")
         raise ScenarioError(
             f"the files have {len(found)} {what}: {names}",
-            hint="A scenario has the settings of one: name a topic with --topic, or give files "
-            "that have only one; `ackproof audit` answers about all.",
+            hint=f"A scenario has the settings of one: choose it with {' or '.join(options)}, or "
+            "give files that have only one; `ackproof audit` answers about all.",
         )
     return found[0] if found else None
 
