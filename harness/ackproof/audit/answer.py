@@ -85,7 +85,8 @@ class Risk:
     it was accepted; '' if it was not. here: the result of `--prove`. failing: whether it reaches
     `--fail-on`. searched: whether the model's search found it, so that its trace and its changes
     are searched, too, after all values of what is unstated are merged. untraced: the setup to
-    search its trace in, while it has none.
+    search its trace in, while it has none. rare: whether the failures seldom have the effect.
+    cause: in two or three words, such as `unclean election`; '' if the failures say it.
     """
 
     effect: Effect
@@ -103,6 +104,8 @@ class Risk:
     here: Proof | None = None
     failing: bool = False
     searched: bool = False
+    rare: bool = False
+    cause: str = ""
     untraced: Setup | None = field(default=None, compare=False, repr=False)
 
 

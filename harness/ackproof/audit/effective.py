@@ -21,6 +21,7 @@ from ackproof_model.kafka_settings import (
     ENABLE_AUTO_COMMIT,
     MIN_INSYNC_REPLICAS,
     OFFSETS_TOPIC_REPLICATION_FACTOR,
+    RETENTION_MS,
     TRANSACTION_STATE_LOG_MIN_ISR,
     TRANSACTION_STATE_LOG_REPLICATION_FACTOR,
 )
@@ -84,6 +85,22 @@ def of_topic(setup: Setup, key: str) -> Given:
         if given := setup.own.broker.get(name):
             return given
     return of_broker(setup, key)
+
+
+def removal_settings(setup: Setup) -> Mapping[str, object]:
+    """Return the settings in force by which Kafka removes records of the topic on purpose.
+
+    Files that were not given may have a retention; then none is assumed.
+    """
+    settings = removal.in_force(
+        {key: given.value for key, given in setup.own.broker.items()},
+        {key: given.value for key, given in setup.topic.settings.items()},
+    )
+    if not setup.defaults_hold:
+        settings = {RETENTION_MS: removal.KEEP_EVERYTHING[RETENTION_MS], **settings}
+    for key in removal.DEFAULTS:
+        settings.setdefault(key, of_topic(setup, key).value)
+    return settings
 
 
 def replication_factor(setup: Setup) -> Given:

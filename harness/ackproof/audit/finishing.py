@@ -18,8 +18,6 @@ from ackproof_model.kafka_settings import ACKS, REPLICATION_FACTOR
 
 #: The most topics with the same answer that have an answer each.
 _MOST_ALIKE = 20
-#: Losses by defects that seldom bite; `_losses` puts them behind the others.
-_RARE = ("B12", "B13", "B22", "B23")
 
 
 def finished(audit: Audit) -> Audit:
@@ -59,7 +57,7 @@ def _severity(risk: Risk) -> tuple[int, ...]:
     version = risk.when.get("kafka.version")
     return (
         bool(risk.when),
-        risk.case in _RARE,
+        risk.rare,
         isinstance(version, Versions) and not version.newest,
         risk.when.get(ACKS, "all") != "all",
         risk.when.get(REPLICATION_FACTOR) == "1",

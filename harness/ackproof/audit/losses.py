@@ -39,6 +39,12 @@ from ackproof_model.worst_case.story import Story, story
 #: The cases of losses that a search finds (`case_of`).
 _CASES = tuple(f"B{number}" for number in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 31, 34, 53, 54))
 
+UNCLEAN_ELECTION = "unclean election"
+#: The cause of a loss that is certain: the disk of the sole replica.
+_SOLE = "no other copy"
+#: The cases of losses by unclean elections.
+_UNCLEAN = ("B4", "B11", "B54")
+
 KIND = Kind(
     title="brokers lose what they have acked, by a search of the model",
     subject=Subject.LOSSES,
@@ -230,7 +236,8 @@ def _risk(setup: Setup, loss: Loss) -> Risk:
     verb = "are lost" if loss.certain else "may be lost"
     text = f"{phrase(failures, setup.partition.replication_factor)}: acked records {verb}"
     case = case_of(setup, failures)
-    return KIND.risk(setup, failures, text=text, certain=loss.certain, case=case)
+    cause = UNCLEAN_ELECTION if case in _UNCLEAN else _SOLE if loss.certain else ""
+    return KIND.risk(setup, failures, text=text, certain=loss.certain, case=case, cause=cause)
 
 
 def traced(setup: Setup, known: Risk) -> Risk:

@@ -54,7 +54,7 @@ class Kind:
     empty if it needs no failure. cases: further known losses, besides those of the texts.
     removed_by: settings with new values that remove it; some of them not in every case. searched:
     of each of its risks, `Risk.searched`. by_brokers: whether replicas lose what they had, so that
-    more copies at the ack protect a record.
+    more copies at the ack protect a record. rare, cause: of its risks.
     """
 
     title: str
@@ -65,6 +65,8 @@ class Kind:
     removed_by: Mapping[str, str] = field(default_factory=dict)
     searched: bool = False
     by_brokers: bool = False
+    rare: bool = False
+    cause: str = ""
 
     @property
     def effects(self) -> tuple[Effect, ...]:
@@ -85,6 +87,7 @@ class Kind:
         at_risk: str = "",
         trace: Sequence[str] = (),
         case: str = "",
+        cause: str = "",
         certain: bool = False,
         when: When | None = None,
         decided_by: Sequence[Decision] = (),
@@ -92,8 +95,8 @@ class Kind:
     ) -> Risk:
         """Return a risk of a setup. effect: needed if the kind has several effects.
 
-        text, at_risk, trace, case: replace those of the kind. when: assumed values, in addition to
-        `Setup.when`. values: fill the braces of the text.
+        text, at_risk, trace, case, cause: replace those of the kind. when: assumed values, in
+        addition to `Setup.when`. values: fill the braces of the text.
         """
         effect = effect or self.effects[0]
         said = self.texts[effect]
@@ -111,6 +114,8 @@ class Kind:
             decided_by=tuple(decided_by),
             runs=runs_of(case, effect, setup.partition.kafka_version),
             searched=self.searched,
+            rare=self.rare,
+            cause=cause or self.cause,
         )
 
     def never(self, setup: Setup, text: str, *, decided_by: Sequence[Decision]) -> Risk:

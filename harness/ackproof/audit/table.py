@@ -8,7 +8,7 @@ from functools import cached_property
 
 from ackproof.audit import merging
 from ackproof.audit.answer import Answer, Cell, Column, Effect, Row, Table, Word
-from ackproof.audit.assumption import Versions
+from ackproof.audit.assumption import Condition, Versions
 from ackproof.audit.failure import Failure, Failures, covers, how_rare, kinds, milder
 from ackproof.audit.identity import losses_after
 from ackproof.audit.merging import Assumed
@@ -76,6 +76,10 @@ def table(
     )
 
 
+#: Failures, known case, likelihood, and assumed values that no setup has, of a risk.
+_Key = tuple[Failures, str, str, Condition]
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Part:
     """The answers of a column: today's, those with some values, or those after changes."""
@@ -88,12 +92,13 @@ class _Part:
         return merging.Space(self.assumed.whens)
 
     @cached_property
-    def _risks(self) -> Mapping[Effect, Mapping[tuple[Failures, str, str], int]]:
-        """The answers that have each risk, as bit sets, by failures, known case and likelihood."""
-        by_effect: dict[Effect, dict[tuple[Failures, str, str], int]] = {}
+    def _risks(self) -> Mapping[Effect, Mapping[_Key, int]]:
+        """The answers that have each risk, as bit sets."""
+        by_effect: dict[Effect, dict[_Key, int]] = {}
         for risk, points in self.assumed.having():
             of_effect = by_effect.setdefault(risk.effect, {})
-            key = risk.failures, risk.case, risk.likelihood
+            own = tuple(self._space.without(risk.when).items())
+            key = risk.failures, risk.case, risk.likelihood, own
             of_effect[key] = of_effect.get(key, 0) | points
         return by_effect
 
@@ -107,7 +112,7 @@ class _Part:
 
     @property
     def losing(self) -> Iterable[Failures]:
-        return (failures for failures, _, _ in self._risks.get(Effect.LOST, ()))
+        return (failures for failures, *_ in self._risks.get(Effect.LOST, ()))
 
     def cell(
         self, effect: Effect, failures: Failures | None, *, none: Cell, case: str | None = None
@@ -117,13 +122,21 @@ class _Part:
         case: only risks of this known case.
         """
         having = certain = 0
-        for (some, known, likelihood), points in self._risks.get(effect, {}).items():
+        by_own: dict[Condition, int] = {}
+        for (some, known, likelihood, own), points in self._risks.get(effect, {}).items():
             if case in (None, known) and (failures is None or covers(some, failures)):
                 having |= points
                 certain |= points if likelihood == "certain" else 0
+                by_own[own] = by_own.get(own, 0) | points
         if not having:
             return none
-        conditions = tuple(tuple(when.items()) for _, when in self._space.boxes(having))
+        always = by_own.get((), 0)
+        conditions = tuple(
+            (*when.items(), *own)
+            for own, points in by_own.items()
+            if not own or points & ~always
+            for _, when in self._space.boxes(points)
+        )
         return Cell(
             word=_WORDS[effect][having == certain],
             conditions=conditions if all(conditions) else (),
@@ -139,7 +152,7 @@ class _Part:
     def down(self, effect: Effect) -> Cell:
         """Return how many brokers must be down, from the fewest to the most under all values."""
         by_number: dict[int, int] = {}
-        for (failures, _, _), points in self._risks.get(effect, {}).items():
+        for (failures, *_), points in self._risks.get(effect, {}).items():
             if set(failures) <= {_CRASH}:
                 by_number[len(failures)] = by_number.get(len(failures), 0) | points
         fewest, seen = [], 0

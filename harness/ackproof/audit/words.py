@@ -93,6 +93,19 @@ def phrase_of_any(sets: Iterable[Failures], replicas: int | None = None) -> str:
     )
 
 
+#: Units of time, in milliseconds.
+_UNITS = {"day": 86_400_000, "hour": 3_600_000, "minute": 60_000, "second": 1_000}
+
+
+def period(milliseconds: int) -> str:
+    """Return a time in the largest unit of which it is a whole number: `7 days`, `1 hour`."""
+    for unit, length in _UNITS.items():
+        number, rest = divmod(milliseconds, length)
+        if number and not rest:
+            return f"{number:,} {unit}{'s' * (number != 1)}"
+    return f"{milliseconds:,} ms"
+
+
 #: Short names for the heads of columns.
 _SHORT = {
     "min.insync.replicas": "min.isr",
@@ -103,12 +116,16 @@ _SHORT = {
 }
 
 
+#: Settings whose values are versions: `before 4.0`, `4.1 or later`.
+_VERSIONS = ("kafka.version", "producer.version")
+
+
 def short(setting: str, value: str) -> str:
     """Return a setting and its value as briefly as readers know them: `min.isr=2`, `Kafka 4.1`."""
     name = _SHORT.get(setting, setting)
     if setting == "enable.idempotence":
         return f"{name} {'on' if value == 'true' else 'off'}"
-    return f"{name} {value}" if name == "Kafka" else f"{name}={value}"
+    return f"{name} {value}" if setting in _VERSIONS else f"{name}={value}"
 
 
 def condition(when: When) -> str:

@@ -84,7 +84,7 @@ def _row(answer: Answer, row: Row, replicas: int | None, marks: Mapping[str, str
     risks = [*_risks(answer, row)]
     accepted = row.effect is Effect.LOST and bool(risks) and all(risk.accepted for risk in risks)
     return ShownRow(
-        label=_label(row, replicas),
+        label=f"{_label(row, replicas)}{_why(risks) if row.effect is Effect.LOST else ''}",
         cases=", ".join(dict.fromkeys(risk.case for risk in risks if risk.case)),
         cells=tuple(
             _cell(cell, marks, accepted=accepted and at == 0) for at, cell in enumerate(row.cells)
@@ -114,6 +114,13 @@ def _risks(answer: Answer, row: Row) -> Iterator[Risk]:
         yield from (
             risk for risk in answer.risks if (risk.effect, risk.case) == (row.effect, row.case)
         )
+
+
+def _why(losses: Sequence[Risk]) -> str:
+    """Return what the failures of a row do not say: the cause, and whether all losses are rare."""
+    causes = list(dict.fromkeys(risk.cause for risk in losses if risk.cause))
+    causes += ["rare"] * (bool(losses) and all(risk.rare for risk in losses))
+    return f" ({', '.join(causes)})" if causes else ""
 
 
 def _label(row: Row, replicas: int | None) -> str:

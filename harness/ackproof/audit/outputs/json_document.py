@@ -67,6 +67,7 @@ def _risk(risk: Risk, variant_of: Risk | None = None) -> dict[str, Any]:
         "here": risk.here and _fields(risk.here),
         "case": risk.case or None,
         "accepted": risk.accepted or None,
+        "cause": risk.cause or None,
         "variant_of": variant_of and variant_of.failures,
     }
 

@@ -257,7 +257,8 @@ def _first_way(answer: Answer) -> str:
     given = answer.settings.get(REPLICATION_FACTOR)
     replicas = int(given.value) if given and given.value.isdecimal() else None
     after = phrase(answer.worst.failures, replicas)
-    return f"after {after}" if answer.worst.failures else after
+    rare = " (rare)" if answer.worst.rare else ""
+    return f"after {after}{rare}" if answer.worst.failures else f"{after}{rare}"
 
 
 def _origin(source: Origin) -> str:

@@ -15,6 +15,7 @@ from ackproof_model.kafka_settings import TRANSACTION_VERSION, TRANSACTIONAL_ID
 KIND = Kind(
     title="a late abort reaches the next transaction",
     subject=Subject.PRODUCER,
+    rare=True,
     texts={
         Effect.LOST: Text(
             case="B13",

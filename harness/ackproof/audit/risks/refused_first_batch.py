@@ -12,24 +12,33 @@ from ackproof.audit.setups import Setup
 from ackproof.scenario.kafka_clients import acks_refused_batches
 from ackproof_model.kafka_settings import MAX_IN_FLIGHT_REQUESTS_PER_CONNECTION
 
+#: The failures after which another broker leads.
+_CHANGES_LEADER = (
+    Failure.CRASH,
+    Failure.CLEAN_RESTART,
+    Failure.LEADER_MOVE,
+    Failure.LOST_SESSION,
+)
+
 KIND = Kind(
     title="librdkafka acks a first batch that the broker refused",
     subject=Subject.PRODUCER,
     texts={
         Effect.LOST: Text(
             case="B55",
-            text="a broker that does not know a new partition yet refuses its first batch and "
-            "accepts the next one, and librdkafka then reports the first as acked; rare "
+            text="a broker that does not know yet that it leads {which} refuses a producer's first "
+            "batch and accepts the next one, and librdkafka then reports the first as acked; rare "
             "(confluent-kafka-go 921)",
-            at_risk="the first records of each new partition",
+            at_risk="the first records that a producer sends to {which}",
             trace=(
-                "The topic gets a new partition; the producer learns of it before its leader does.",
+                "{begins}",
                 "The leader refuses the first batch, and accepts the second, which is in flight.",
                 "The producer takes the second ack for both, and does not send the first again.",
             ),
         )
     },
-    failures=(Failure.PARTITIONS_ADDED,),
+    rare=True,
+    failures=(Failure.PARTITIONS_ADDED, Failure.CLIENT_CRASH, *_CHANGES_LEADER),
     removed_by={MAX_IN_FLIGHT_REQUESTS_PER_CONNECTION: "1"},
 )
 
@@ -43,4 +52,20 @@ def risks(setup: Setup) -> Iterator[Risk]:
         idempotence=partition.idempotence,
         max_in_flight=partition.max_in_flight,
     ):
-        yield KIND.risk(setup, KIND.failures, decided_by=[one_in_flight(setup)])
+        yield KIND.risk(
+            setup,
+            (Failure.PARTITIONS_ADDED,),
+            decided_by=[one_in_flight(setup)],
+            which="a new partition",
+            begins="The topic gets a new partition; the producer learns of it before its leader "
+            "does.",
+        )
+        for failure in _CHANGES_LEADER if partition.replication_factor > 1 else ():
+            yield KIND.risk(
+                setup,
+                (failure, Failure.CLIENT_CRASH),
+                decided_by=[one_in_flight(setup)],
+                which="a partition since the leader changed",
+                begins="A producer starts, as after a crash, while the leader changes; it learns "
+                "of the new leader before that broker does.",
+            )

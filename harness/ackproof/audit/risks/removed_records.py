@@ -7,21 +7,20 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ackproof.audit.answer import Effect, Risk
-from ackproof.audit.effective import of_topic
+from ackproof.audit.effective import of_topic, removal_settings
 from ackproof.audit.risk import Kind, Subject, Text, decision
 from ackproof.audit.setups import Setup
+from ackproof.audit.words import period
 from ackproof_model.kafka_settings import (
     CLEANUP_POLICY,
     RETENTION_BYTES,
     RETENTION_MS,
 )
 from ackproof_model.removal import (
-    DEFAULTS,
     FOR_EVER,
     KEEP_EVERYTHING,
     Removal,
     appended,
-    in_force,
     removals,
 )
 
@@ -47,14 +46,7 @@ KIND = Kind(
 
 def risks(setup: Setup) -> Iterator[Risk]:
     """Yield the settings with which Kafka removes records of the topic, without a failure."""
-    settings = in_force(
-        {key: given.value for key, given in setup.own.broker.items()},
-        {key: given.value for key, given in setup.topic.settings.items()},
-    )
-    if not setup.defaults_hold:  # files that were not given may have retention
-        settings = {RETENTION_MS: -1, **settings}
-    for key in DEFAULTS:
-        settings.setdefault(key, of_topic(setup, key).value)
+    settings = removal_settings(setup)
     records = replace(FOR_EVER, misdated_s=math.inf, misdated_by="producers set them")
     for removal in removals(settings, records):
         yield KIND.risk(
@@ -77,5 +69,5 @@ def _text(removal: Removal, *, by_producers: bool) -> str:
     if removal.key != RETENTION_MS:
         return removal.in_time or removal.reason
     whose = "the timestamps that producers set" if by_producers else "the brokers' timestamps"
-    days = int(removal.value) / 86_400_000
-    return f"retention removes records {days:g} days (retention.ms={removal.value}) after {whose}"
+    kept = period(int(removal.value))
+    return f"retention removes records {kept} (retention.ms={removal.value}) after {whose}"

@@ -22,6 +22,7 @@ KIND = Kind(
     title="a late fetch response crosses a change of the leader",
     subject=Subject.LOSSES,
     by_brokers=True,
+    rare=True,
     texts={
         Effect.LOST: Text(
             case="B12",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ackproof.audit.answer import Effect, Risk
 from ackproof.audit.effective import of_topic
 from ackproof.audit.failure import Failure
-from ackproof.audit.losses import by_unclean_election, with_rules_in_force
+from ackproof.audit.losses import UNCLEAN_ELECTION, by_unclean_election, with_rules_in_force
 from ackproof.audit.risk import Kind, Subject, Text, decision
 from ackproof.audit.setups import UNCLEAN, Setup
 
@@ -15,6 +15,7 @@ KIND = Kind(
     title="a replica outside the ISR is elected",
     subject=Subject.LOSSES,
     by_brokers=True,
+    cause=UNCLEAN_ELECTION,
     texts={
         Effect.LOST: Text(
             text="a replica that was not in sync is elected (unclean election), and the others "

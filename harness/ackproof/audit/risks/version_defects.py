@@ -13,6 +13,7 @@ from ackproof.scenario.librdkafka import DEFECTS
 KIND = Kind(
     title="a defect of the version of librdkafka",
     subject=Subject.LOSSES,
+    rare=True,
     texts={Effect.LOST: Text(at_risk="records in flight at that moment")},
     failures=tuple(dict.fromkeys(Failure(name) for one in DEFECTS for name in one.failures)),
     cases=tuple(one.case for one in DEFECTS),

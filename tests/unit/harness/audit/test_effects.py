@@ -293,6 +293,54 @@ def test_automatic_commit_of_the_java_client_skips_only_records_of_other_threads
     assert not sets(risks(consumer={}, framework="Spring"), Effect.UNPROCESSED, **processing)
 
 
+@pytest.mark.parametrize(
+    ("reset", "effect"), [("latest", UNPROCESSED), ("none", READS_STOP), ("earliest", None)]
+)
+def test_group_that_is_away_for_longer_than_records_are_kept(reset, effect):
+    """Out of range, a group with `latest` skips also what is retained."""
+    away = {"consumers down": "for 1 hour"}
+    consumer = {"auto.offset.reset": reset}
+    hour = {"retention.ms": "3600000"}
+    for of_hour in ({"topic": hour}, {"broker": {"log.retention.minutes": "60"}}):
+        every = risks(**of_hour, consumer=consumer)
+        having = [one for one in (UNPROCESSED, READS_STOP) if sets(every, one, **away)]
+        assert having == ([effect] if effect else [])
+    [removed] = (risk for risk in risks(topic=hour) if risk.effect is Effect.REMOVED)
+    assert "1 hour" in removed.text
+    for kept in ({}, {"retention.ms": "-1"}, {**hour, "cleanup.policy": "compact"}):
+        every = risks(topic=kept, consumer=consumer)
+        assert not any("consumers down" in risk.when for risk in every)
+
+
+def test_late_abort_after_4_0_needs_an_older_client():
+    own = read_texts(
+        {"server.properties": b"process.roles=broker", "p.properties": b"transactional.id=t"},
+        kafka="4.1.1",
+    )
+    [risk] = (
+        risk
+        for answer in audit_clusters(own).answers
+        for risk in answer.risks
+        if risk.case == "B13"
+    )
+    assert risk.rare
+    assert dict(risk.when)["producer.version"] == "before 4.0"
+
+
+@pytest.mark.parametrize("failure", ["crash", "clean_restart", "leader_move", "lost_session"])
+def test_producer_that_begins_while_the_leader_changes_may_take_the_wrong_ack(failure):
+    begins = f"{failure}+client_crash"
+    several = {"producer": IDEMPOTENT, **LIBRDKAFKA}
+    assert begins in sets(risks(**several), LOST)
+    assert {failure} & sets(risks(**several), LOST) == set()  # without a producer that begins
+    for twin in (
+        {"producer": {**IDEMPOTENT, IN_FLIGHT: "1"}, **LIBRDKAFKA},
+        {"producer": IDEMPOTENT},
+        {**several, "replicas": 1},
+    ):
+        assert begins not in sets(risks(**twin), LOST)
+
+
 def test_offsets_that_expire_soon_are_lost_while_the_group_is_down():
     down = {"consumers down": "for 60 minutes"}
     short, default = {"offsets.retention.minutes": "60"}, {"offsets.retention.minutes": "10080"}

@@ -200,13 +200,37 @@ def test_conditions_of_cells_are_footnotes(snapshot) -> None:
 
 
 def test_the_way_to_a_loss_is_that_of_the_newest_version_and_no_rare_defect() -> None:
-    rare = risk(failures=(CRASH,), case="B13", when={})
+    rare = risk(failures=(CRASH,), case="B13", when={}, rare=True)
     old = risk(
         failures=(CRASH,), case="B10", when={"kafka.version": Versions((("0.10.2", "0.10.2"),))}
     )
     new = risk(failures=(LAG, POWER), case="B6", when={"kafka.version": Versions((("2.1", ""),))})
     assert only(orders(risks=(old, new))).how_case == "B6"
     assert only(orders(risks=(risk(), rare))).how_case == "B5"
+
+
+def test_row_of_losses_has_its_cause_and_says_that_it_is_rare() -> None:
+    unclean = risk(failures=(LAG, CRASH), case="B4", cause="unclean election", likelihood="certain")
+    rare = risk(failures=(LAG, Failure.LEADER_MOVE), case="B12", rare=True)
+    labels = [row.label for row in only(orders(risks=(unclean, rare, risk()))).table.rows]
+    assert "followers fall behind, then a broker crashes (unclean election)" in labels
+    assert "followers fall behind, then the leader is moved (rare)" in labels
+    assert "followers fall behind, then a broker loses power" in labels
+    assert only(orders(risks=(rare,))).verdict_text.startswith(
+        "after followers fall behind, then the leader is moved (rare)"
+    )
+
+
+def test_cell_has_the_values_that_its_risk_assumes_beyond_those_of_the_setups() -> None:
+    """`a send times out: CAN LOSE` held only with Java clients before 4.0."""
+    before = risk(failures=(Failure.CLIENT_TIMEOUT,), when={"producer.version": "before 4.0"})
+    always = risk(failures=(CRASH,), when={})
+    summary = only(orders(risks=(before, always), alternatives=()))
+    assert [row.cells[0].text for row in summary.table.rows if "CAN" in row.cells[0].text] == [
+        "CAN LOSE",
+        "CAN LOSE (a)",
+    ]
+    assert summary.table.footnotes == ("(a) with producer.version before 4.0",)
 
 
 def test_warnings_come_after_the_answer_and_many_are_cut_short(snapshot) -> None:
