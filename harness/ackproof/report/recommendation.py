@@ -16,6 +16,13 @@ from ackproof.runs.overview import Safer, SaferStep
 from ackproof.runs.verdict import REMOVED, PartAvailability, Verdict, Word
 
 
+_PROVEN = "the model finds no way to lose an acked record under these faults"
+_BEYOND = (
+    "This holds for these faults: `ackproof audit` says after which other failures a configuration "
+    "loses records."
+)
+
+
 def of_comparison(summary: Summary) -> list[str]:
     """Return what is recommended, its price against a loser, and what the model adds.
 
@@ -48,6 +55,8 @@ def _of_group(cells: Sequence[Cell], summary: Summary, among: str) -> list[str]:
         use = f"Of {among}, use" if among else "Use"
         lines = [f"{use} {name}: {_kept(safest, summary)}."]
         lines += filter(None, [price(safest, summary)])
+        if safest.predicted == "impossible":
+            lines.append(_BEYOND)
     if safest.safer and (more := _of_settings(safest.safer)) and safest.safer.steps:
         lines.append(f"To go further than {name}: {more}")
     return lines
@@ -112,7 +121,7 @@ def price(best: Cell, summary: Summary) -> str:
 def _kept(cell: Cell, summary: Summary) -> str:
     runs = f"in {fmt.plural(cell.trials, 'run')}"
     if cell.predicted == "impossible":
-        return f"it lost nothing {runs}, and the model finds no way to lose an acked record"
+        return f"it lost nothing {runs}, and {_PROVEN}"
     likely = (
         f"the model calls a loss {cell.predicted}" if cell.predicted else "no loss was excluded"
     )
@@ -178,10 +187,7 @@ def _without_loss(verdict: Verdict) -> str:
             "message.timestamp.type=LogAppendTime the age does not depend on producers."
         )
     if verdict.predicted.get("lost") == "impossible":
-        return (
-            "Keep this configuration: the model finds no way to lose an acked record under these "
-            f"faults. {_price(verdict)}"
-        )
+        return f"Keep this configuration: {_PROVEN}. {_price(verdict)}"
     return ""
 
 
@@ -197,7 +203,7 @@ def _of_model(steps: Sequence[SaferStep]) -> str:
         proven = step.predicted == "impossible"
         verb = "Use" if "Kafka" in step.changes or (proven and number) else "Set"
         then = (
-            "then the model finds no way to lose an acked record under these faults"
+            f"then {_PROVEN}"
             if proven
             else f"then the model still calls a loss {step.predicted}{_because(step.reason)}"
         )
