@@ -20,7 +20,15 @@ from ackproof.audit.losses import (
 )
 from ackproof.audit.risk import decision
 from ackproof.audit.setups import ELR, KAFKA, MINIMUM, MODE, REPLICAS, UNCLEAN, Setup, eras_of
-from ackproof.own_config.configuration import Count, Given, NoFile, OwnConfig, kafka_default
+from ackproof.own_config.configuration import (
+    Count,
+    FileLine,
+    Given,
+    NoFile,
+    OfBrokers,
+    OwnConfig,
+    kafka_default,
+)
 from ackproof.safer_settings import BROKERS, STORAGE, Change, Protection, knows_elr, spelled
 from ackproof_model.configuration import Profile
 from ackproof_model.kafka_settings import (
@@ -231,10 +239,18 @@ def _present(setup: Setup, setting: str) -> Given:
         sources = sorted((given.source for given in setup.own.racks.values()), key=str)
         return Given(f"{spelled(setup.racks)} racks", sources[0] if sources else NoFile.ASSUMED)
     if setting in setup.when:
-        return Given(str(setup.when[setting]), NoFile.ASSUMED)
+        return _open(setup, setting)
     default = kafka_default(setup.partition.kafka_version)
     values = {LOG_FLUSH_INTERVAL_MESSAGES: "9223372036854775807", ELR: "0"}
     return Given(values.get(setting, ""), default if setting in values else NoFile.ASSUMED)
+
+
+def _open(setup: Setup, setting: str) -> Given:
+    """Return the value of a setting that is assumed, or that of brokers if it does not count."""
+    of_brokers = setup.own.broker.get(setting)
+    if of_brokers and isinstance(of_brokers.source, FileLine):
+        return Given(of_brokers.value, OfBrokers(of_brokers.source))
+    return Given(str(setup.when[setting]), NoFile.ASSUMED)
 
 
 def best(

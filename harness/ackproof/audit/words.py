@@ -128,10 +128,19 @@ def short(setting: str, value: str) -> str:
     return f"{name} {value}" if setting in _VERSIONS else f"{name}={value}"
 
 
+#: Assumptions about an application, which no file states.
+_ABOUT_CODE = {
+    "application": "an application that {}",
+    "consumers down": "consumers down {}",
+    "processing": "processing {}",
+    "commit": "a commit {}",
+}
+
+
 def condition(when: When) -> str:
     """Return the assumed values of a risk: `with acks=1`; '' if it holds for all."""
     pairs = ", ".join(
-        f"an application that {value}" if key == "application" else short(key, str(value))
+        _ABOUT_CODE[key].format(value) if key in _ABOUT_CODE else short(key, str(value))
         for key, value in when.items()
     )
     return f"with {pairs}" if pairs else ""

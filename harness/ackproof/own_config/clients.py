@@ -73,6 +73,7 @@ def clients(
         made[kind].append(
             Client(
                 name=f"{source.name} ({name})" if name else source.name,
+                channel=name,
                 library=library,
                 settings={**added, **settings},
                 framework=framework,

@@ -83,7 +83,17 @@ class NoFile(Enum):
         return self.value
 
 
-Origin = FileLine | Option | Running | Default | NoFile
+@dataclass(frozen=True, slots=True)
+class OfBrokers:
+    """The line of a brokers' file with a setting that Kafka reads from the controllers."""
+
+    line: FileLine
+
+    def __str__(self) -> str:
+        return f"{self.line} is a brokers' file; the controllers' value decides"
+
+
+Origin = FileLine | Option | Running | Default | NoFile | OfBrokers
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +185,8 @@ class Topic:
 class Client:
     """A producer or a consumer.
 
-    name: the file, and the name in it if the file has several clients. library: `java` or
+    name: the file, and the name in it if the file has several clients; this alone is the `channel`.
+    library: `java` or
     `librdkafka`; '' if both know all names in the file. settings: by the library's own names.
     version: of the client library. framework: such as `Spring`, which adds rules to the library's;
     '' without one. writes: the only topic that the producer writes, if no other producer writes it;
@@ -195,6 +206,7 @@ class Client:
     exactly_once: Given | None = None
     profile: str = ""
     replaces: str = ""
+    channel: str = ""
 
     @property
     def default(self) -> Default:

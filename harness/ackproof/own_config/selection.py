@@ -61,15 +61,11 @@ def _clients(own: OwnConfig) -> tuple[Client, ...]:
 
 
 def _having(own: OwnConfig, client: str) -> list[Client]:
-    """Return the clients of a name, else those of which it is the last part."""
+    """Return the clients of a name, else those that have it without folders or in their file."""
     exact = [one for one in _clients(own) if one.name == client]
-    return exact or [one for one in _clients(own) if client in _short_names(one)]
-
-
-def _short_names(client: Client) -> tuple[str, ...]:
-    """Return the name of the file without folders, and the name in the file: `app.yml (orders)`."""
-    file, _, inside = client.name.partition(" (")
-    return (PurePath(file).name, inside.removesuffix(")"))
+    return exact or [
+        one for one in _clients(own) if client in (PurePath(one.name).name, one.channel)
+    ]
 
 
 def _of_profile(own: OwnConfig, profile: str) -> OwnConfig:

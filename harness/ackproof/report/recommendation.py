@@ -15,7 +15,6 @@ from ackproof.report import wording
 from ackproof.runs.overview import Safer, SaferStep
 from ackproof.runs.verdict import REMOVED, PartAvailability, Verdict, Word
 
-
 _PROVEN = "the model finds no way to lose an acked record under these faults"
 _BEYOND = (
     "This holds for these faults: `ackproof audit` says after which other failures a configuration "

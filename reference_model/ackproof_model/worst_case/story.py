@@ -112,7 +112,7 @@ def story(question: Question, found: Minimum, *, disks: int = 0, containers: int
         failure = step
         if at in replaced or at in ended:
             failure = (_LOSE_DISK if at in replaced else _LOSE_CONTAINER, *step[1:])
-        sentences += _sentences(failure, before, after)
+        sentences += _sentences(question, failure, before, after)
         if after.writes.acked & ~before.writes.acked and not at_risk:
             at_risk = _at_risk(question, after, disks + containers)
         before = after
@@ -132,7 +132,7 @@ def _roles(replicas: int) -> str:
     )
 
 
-def _sentences(step: Label, before: State, after: State) -> Iterator[str]:
+def _sentences(question: Question, step: Label, before: State, after: State) -> Iterator[str]:
     action, *numbers = step
     broker = numbers[0]
     if action in _FAILURES:
@@ -146,8 +146,24 @@ def _sentences(step: Label, before: State, after: State) -> Iterator[str]:
         having = [n for n, one in enumerate(after.brokers) if one.records & acked]
         alone = "has" if len(having) == 1 else "have"
         only = "only " if len(having) < len(after.brokers) else ""
-        yield f"{name(broker)} acks a record; {only}{_and(list(map(name, having)))} {alone} it."
+        behind = _NOT_LEARNED if _knows_a_wider_isr(question, broker, after) else ""
+        who = _and(list(map(name, having)))
+        yield f"{name(broker)} acks a record{behind}; {only}{who} {alone} it."
     yield from _changes(before, after)
+
+
+_NOT_LEARNED = ", because it has not learned of the new ISR yet"
+
+
+def _knows_a_wider_isr(question: Question, leader: int, state: State) -> bool:
+    """Whether a leader may only ack because the ISR that it knows is wider than the controller's.
+
+    The controller has fewer members than min.insync.replicas, which the leader learns by the
+    response to its AlterPartition (`Partition.tryAppendRecordsToLeader`).
+    """
+    isr = state.controller.isr
+    too_few = question.acks == "all" and isr.bit_count() < question.min_insync_replicas
+    return too_few and bool(state.brokers[leader].maximal & ~isr)
 
 
 def _changes(before: State, after: State) -> Iterator[str]:

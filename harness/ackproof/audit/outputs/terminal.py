@@ -15,7 +15,7 @@ from ackproof.audit.answer import Audit, Difference, Outcome, Verdict
 from ackproof.audit.finding import grown, text, title, unaffected
 from ackproof.audit.outputs.summary import Summary, promises, summaries
 from ackproof.console import print_item, say
-from ackproof.own_config.configuration import NoFile
+from ackproof.own_config.configuration import NoFile, OfBrokers
 
 #: Styles of verdicts, and of cells.
 _TONES = {Verdict.YES: "bold red", Verdict.NO: "bold green"}
@@ -186,8 +186,11 @@ def _print_changes(console: Console, summary: Summary) -> None:
     console.print()
     labels = ("Change first: ", "then: ")
     for at, change in enumerate(summary.changes):
-        stated = change.source is not NoFile.UNSTATED
-        where = f"now {change.value}, {change.source}" if stated else "no file states it"
+        where = f"now {change.value}, {change.source}"
+        if change.source is NoFile.UNSTATED:
+            where = "no file states it"
+        elif isinstance(change.source, OfBrokers):
+            where = str(change.source)
         label = labels[min(at, 1)].ljust(len(labels[0]))
         print_item(console, label, f"{change.setting}={change.change}  ({where})", style="bold")
         if change.cost:

@@ -59,12 +59,19 @@ def test_client_is_named_by_its_file(client: str) -> None:
     assert [one.name for one in own.producers] == [str(TWO[1])]
 
 
-def test_client_is_named_by_its_name_in_the_file() -> None:
+def test_client_is_named_by_its_name_in_the_file(tmp_path: Path) -> None:
+    channels = "".join(
+        f"mp.messaging.outgoing.{name}.connector=smallrye-kafka\n"
+        f"mp.messaging.outgoing.{name}.acks={acks}\n"
+        for name, acks in (("orders", "all"), ("clicks", "1"))
+    )
+    (tmp_path / "application.properties").write_text(channels)
+    [own] = selected(read_clusters([tmp_path]), client="clicks")
+    assert [one.settings["acks"].value for one in own.producers] == ["1"]
     clusters = read_clusters([PROFILES])
-    [own] = selected(clusters, client="profile dev")
-    assert [one.profile for one in own.producers] == ["dev"]
-    [own] = selected(clusters, client=str(PROFILES))
-    assert [one.profile for one in own.producers] == [""]
+    for name in (str(PROFILES), PROFILES.name):
+        [own] = selected(clusters, client=name)
+        assert [one.profile for one in own.producers] == [""]
 
 
 def test_unknown_names_are_refused_with_the_legal_ones() -> None:
