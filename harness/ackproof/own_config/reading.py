@@ -358,8 +358,8 @@ def _of_known_kind(source: Source) -> str:
         )
     if re.search(_CLOUDFORMATION, source.text):
         return (
-            "a template of CloudFormation, which is not read. Name the text of its "
-            "ServerProperties in a properties file, and its KafkaVersion with --kafka"
+            "a template of CloudFormation without a cluster or configuration of Amazon MSK, "
+            "which alone are read"
         )
     if other := next((name for shows, name in _PROGRAMS if re.search(shows, source.text)), ""):
         return (

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePath
 
+from ackproof.own_config import amazon_msk
 from ackproof.own_config.configuration import Default, Given, Topic
 from ackproof.own_config.hcl import Reader
 from ackproof.own_config.parts import Format, Node, Part, RefusalError, Source, UnrecognisedError
@@ -57,11 +58,7 @@ def read(source: Source) -> Part | None:
         has, reads = ", ".join(sorted(set(kinds))) or "none", ", ".join([*_TOPICS, *_CLUSTERS])
         raise UnrecognisedError(f"Terraform with these resources: {has}. These are read: {reads}")
     if any(kind.startswith(("aws_msk", "module")) for kind in kinds):
-        source.warnings.append(
-            f"{source.name}: settings that it does not state have Amazon MSK's own defaults: "
-            "unclean.leader.election.enable=true without tiered storage, min.insync.replicas=2 in "
-            "three zones and 1 in two"
-        )
+        source.warnings.append(f"{source.name}: {amazon_msk.DEFAULTS_DEPEND}")
     parts = []
     for group in _grouped(clusters):
         nodes = [node for _, node, _ in group if node]
@@ -71,16 +68,15 @@ def read(source: Source) -> Part | None:
         tiered = any(
             text(one, "storage_mode") == "TIERED" for one in (resources if unused else own)
         )
-        stated |= {"unclean.leader.election.enable"} if tiered else set()
         amazon = any("aws_msk" in _name(one) or text(one, "source") for one in own)
-        missing = {key: given for key, given in _MSK.items() if amazon and key not in stated}
+        missing = amazon_msk.defaults(stated, tiered=tiered) if amazon else {}
         stated_version = next((version for _, _, version in group if version), None)
         parts.append(
             Part(
                 shape="terraform",
                 cluster=_name(group[0][0]) if len(clusters) > len(group) else "",
-                kafka=_release(stated_version),
-                mode=_mode(stated_version) if amazon else None,
+                kafka=amazon_msk.release(stated_version),
+                mode=amazon_msk.mode(stated_version) if amazon else None,
                 nodes=tuple(replace(node, settings={**missing, **node.settings}) for node in nodes),
             )
         )
@@ -209,15 +205,6 @@ _TOPICS: Mapping[str, Callable[[Source, Block], Topic]] = {
     "confluent_kafka_topic": _confluent_topic,
 }
 _Cluster = tuple[Node | None, Given | None]
-#: Values of "The default Amazon MSK configuration", which a custom one keeps if it has no other.
-_MSK = {
-    key: Given(value, Default("Amazon MSK"))
-    for key, value in (
-        ("min.insync.replicas", "1 or 2"),
-        ("default.replication.factor", "2 or 3"),
-        ("unclean.leader.election.enable", "true"),
-    )
-}
 
 
 def _name(resource: Block) -> str:
@@ -256,20 +243,6 @@ def _module(source: Source, resource: Block) -> _Cluster:
     for name in ("configuration_server_properties", "properties"):
         settings = {**settings, **source.settings(_config(resource, name))}
     return replace(node, settings=settings) if node else None, version
-
-
-def _release(version: Given | None) -> Given | None:
-    """Return a version without the letter of MSK's `3.7.x`, or its suffix `.tiered`, `.kraft`."""
-    match = re.match(r"\d+\.\d+(\.\d+)?", version.value) if version else None
-    return Given(match[0], version.source) if match and version else None
-
-
-def _mode(version: Given | None) -> Given | None:
-    """Return the mode of an Amazon MSK cluster: before 4.0, KRaft only if the version says so."""
-    if version is None:
-        return None
-    kraft = "kraft" in version.value or version.value[:1] not in "0123"
-    return Given("kraft" if kraft else "zookeeper", version.source)
 
 
 def _aiven(source: Source, resource: Block) -> _Cluster:
