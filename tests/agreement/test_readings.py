@@ -145,3 +145,25 @@ def test_a_mode_that_scenarios_do_not_read_is_a_difference(
     assert not differences_of(path, tmp_path)
     monkeypatch.setattr("ackproof.own_config.overlay._with_mode", lambda _, version: version)
     assert "zookeeper: a scenario has False, the audit {True}" in differences_of(path, tmp_path)
+
+
+@pytest.mark.parametrize("kafka", ["3.9.1", "4.1.2", "4.4.0"])
+@pytest.mark.parametrize("with_controllers", [True, False])
+def test_the_nodes_that_decide_about_a_setting_are_the_same_everywhere(
+    tmp_path: Path, kafka: str, with_controllers: bool
+) -> None:
+    common = "controller.quorum.voters=100@one:9093,101@two:9093,102@three:9093\n"
+    broker, controller = tmp_path / "broker.properties", tmp_path / "controller.properties"
+    broker.write_text(
+        f"process.roles=broker\nnode.id=1\n{common}default.replication.factor=3\n"
+        "min.insync.replicas=2\nunclean.leader.election.enable=true\n",
+        encoding="utf-8",
+    )
+    controller.write_text(
+        f"process.roles=controller\nnode.id=100\n{common}"
+        "min.insync.replicas=1\nunclean.leader.election.enable=false\n",
+        encoding="utf-8",
+    )
+    paths = [broker, *([controller] if with_controllers else [])]
+    (own,) = read_clusters(paths, kafka=kafka)
+    assert [*differences(own, tmp_path)] == []

@@ -21,7 +21,7 @@ from agreement.schedules import (
     unexpected,
 )
 
-MOST_STATES = 10_000 if FULL else 1_500
+MOST_STATES = 3_000 if FULL else 1_000
 
 
 def title(document: Document) -> str:

@@ -44,7 +44,6 @@ from ackproof_model.kafka_settings import (
     FLUSH_MESSAGES,
     LOG_FLUSH_INTERVAL_MESSAGES,
     MIN_INSYNC_REPLICAS,
-    PROCESS_ROLES,
     REPLICA_LAG_TIME_MAX_MS,
     REPLICATION_FACTOR,
     SESSION_TIMEOUTS,
@@ -298,14 +297,10 @@ def _defaults_hold(own: OwnConfig, topic: Topic) -> bool:
 
 
 def _effective(
-    own: OwnConfig, topic: Topic, key: str, default: Given, *, of_controllers: bool = False
+    own: OwnConfig, topic: Topic, key: str, default: Given, *, kafka: str, zookeeper: bool = False
 ) -> Given | None:
-    """Return a setting by Kafka's precedence; None if a file that was not given may have it.
-
-    of_controllers: use the controllers' value, not the brokers', if files describe controllers.
-    """
-    of_nodes = own.controller if of_controllers and own.controller else own.broker
-    stated = topic.settings.get(key) or of_nodes.get(key)
+    """Return a setting by Kafka's precedence; None if a file that was not given may have it."""
+    stated = topic.settings.get(key) or own.of_nodes(key, kafka, zookeeper=zookeeper)
     return stated or (default if _defaults_hold(own, topic) else None)
 
 
@@ -349,8 +344,8 @@ def _minima(own: OwnConfig, topic: Topic, kafka: str, replicas: int) -> Iterator
     """
     default = Given("1", kafka_default(kafka))
     elr = Profile.of(kafka).elr and not own.in_force and MINIMUM not in topic.settings
-    brokers_only = elr and _brokers_only(own)
-    given = _effective(own, topic, MINIMUM, default, of_controllers=brokers_only)
+    brokers_only = elr and own.brokers_only
+    given = _effective(own, topic, MINIMUM, default, kafka=kafka)
     number = whole(given, 0)
     if not number:
         for one in _USUAL_MINIMA:
@@ -371,23 +366,16 @@ def _unclean(own: OwnConfig, topic: Topic, kafka: str, *, zookeeper: bool) -> It
     the value of nodes that are only brokers does not decide, even if running brokers answered.
     """
     default = Given(str(Profile.of(kafka).unclean_by_default).lower(), kafka_default(kafka))
-    kraft = not zookeeper
-    if kraft and _brokers_only(own) and not own.controller:
+    if not zookeeper and own.brokers_only and not own.controller:
         given = topic.settings.get(UNCLEAN) or own.dynamic.get(UNCLEAN)
     else:
-        given = _effective(own, topic, UNCLEAN, default, of_controllers=kraft)
+        given = _effective(own, topic, UNCLEAN, default, kafka=kafka, zookeeper=zookeeper)
     if given is None or not given.value:
         for value in ("false", "true"):
             yield value == "true", Given(value, NoFile.ASSUMED), {UNCLEAN: value}
     else:
         value = given.value.lower()
         yield value == "true", Given(value, given.source), {}
-
-
-def _brokers_only(own: OwnConfig) -> bool:
-    """Whether the described nodes are brokers without the role of a controller."""
-    roles = own.broker.get(PROCESS_ROLES)
-    return roles is not None and "controller" not in roles.value
 
 
 def _versions(own: OwnConfig) -> Iterator[_Version]:

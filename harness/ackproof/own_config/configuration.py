@@ -10,6 +10,12 @@ from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 
 from ackproof.kafka_versions import complete
+from ackproof_model.configuration import Profile
+from ackproof_model.kafka_settings import (
+    MIN_INSYNC_REPLICAS,
+    PROCESS_ROLES,
+    UNCLEAN_LEADER_ELECTION_ENABLE,
+)
 
 #: Whose defaults these are, in `Default.of`.
 KAFKA, JAVA_CLIENT, LIBRDKAFKA = "Kafka", "the Java client", "librdkafka"
@@ -270,3 +276,28 @@ class OwnConfig:
     def release(self) -> str:
         """The complete version, such as `3.6.0` for `3.6`; '' if it is not stated."""
         return "" if self.kafka is None else complete(self.kafka.value)
+
+    @property
+    def brokers_only(self) -> bool:
+        """Whether the described nodes are brokers without the role of a controller."""
+        roles = self.broker.get(PROCESS_ROLES)
+        return roles is not None and "controller" not in roles.value
+
+    def of_nodes(self, key: str, kafka: str, *, zookeeper: bool) -> Given | None:
+        """Return the default of a topic's setting from the files of the nodes that decide about it.
+
+        With KRaft these are the controllers for unclean elections (`ConfigurationControlManager`),
+        and for min.insync.replicas with eligible leader replicas (KIP-966), whose value a running
+        cluster keeps. Brokers' files count where no file describes a controller.
+        """
+        by_controllers = not zookeeper and (
+            key == UNCLEAN_LEADER_ELECTION_ENABLE
+            or (
+                key == MIN_INSYNC_REPLICAS
+                and Profile.of(kafka).elr
+                and self.brokers_only
+                and not self.in_force
+            )
+        )
+        nodes = self.controller if by_controllers and self.controller else self.broker
+        return nodes.get(key)

@@ -54,7 +54,6 @@ from ackproof_model.kafka_settings import (
     CLEANUP_POLICY,
     DEFAULT_REPLICATION_FACTOR,
     MIN_INSYNC_REPLICAS,
-    PROCESS_ROLES,
     REPLICATION_FACTOR,
     RETENTION_BYTES,
     RETENTION_MS,
@@ -122,6 +121,11 @@ def overlay(own: OwnConfig, document: Mapping[str, Any], *, kafka: str = "") -> 
         result.put(("kafka",), version, Option("--kafka"))
     elif own.kafka:
         result.put(("kafka",), version, own.kafka.source)
+    if own.mode and own.mode.value == "kraft" and uses_zookeeper(version):
+        result.warnings.append(
+            f"{own.mode.source}: Kafka {version} with KRaft, which was a preview then: the "
+            "scenario has ZooKeeper, which has other rules"
+        )
     assumed = "" if kafka or own.kafka else " (the default: no file states it)"
     result.used.append(f"Kafka {version}{assumed}")
     result.nodes(own, topic, document)
@@ -285,10 +289,13 @@ class Overlay:
 
     def topic_settings(self, own: OwnConfig, own_topic: Settings) -> None:
         """Replace the topic's settings; defaults come from the brokers' settings."""
-        broker = own.broker
-        inherited = {key: broker[key] for key in PER_TOPIC_SETTINGS if key in broker}
+        broker, zookeeper = own.broker, uses_zookeeper(self.kafka)
+        of_nodes = {
+            key: own.of_nodes(key, self.kafka, zookeeper=zookeeper) for key in PER_TOPIC_SETTINGS
+        }
+        inherited = {key: given for key, given in of_nodes.items() if given and given.value}
         if MIN_INSYNC_REPLICAS in set(inherited) - set(own_topic) and not own.in_force:
-            self._of_a_broker(broker)
+            self._of_a_broker(own)
         settings: dict[str, Given] = {**inherited, **own_topic}
         self._removals(broker, own_topic)
         for key in [key for key in settings if key in _REMOVING or _TIERED.match(key)]:
@@ -337,13 +344,12 @@ class Overlay:
                 given = settings[key]
                 self.warnings.append(f"{given.source}: {key}={given.value}: {text}")
 
-    def _of_a_broker(self, broker: Settings) -> None:
+    def _of_a_broker(self, own: OwnConfig) -> None:
         """Warn if Kafka ignores the brokers' min.insync.replicas."""
         key = MIN_INSYNC_REPLICAS
-        roles = broker[PROCESS_ROLES].value if PROCESS_ROLES in broker else "controller"
-        if "controller" not in roles and Profile.of(self.kafka).elr:
+        if own.brokers_only and not own.controller and Profile.of(self.kafka).elr:
             self.warnings.append(
-                f"{broker[key].source}: {key}: with eligible leader replicas (KIP-966), on by "
+                f"{own.broker[key].source}: {key}: with eligible leader replicas (KIP-966), on by "
                 f"default in Kafka {self.kafka}, a cluster takes it from its controllers' files, "
                 "not from its brokers'; this run sets it for the topic"
             )
