@@ -97,7 +97,7 @@ def reassignments(
 ) -> Iterator[Move]:
     """Move replicas by an operator's request; here those whose first replica is `number`."""
     for target in model.requests:
-        if target[0] == number and can_reassign(model.policy, target):
+        if target[0] == number and can_reassign(model.policy, controller, target):
             after = with_version(controller, reassign(model.policy, controller, target))
             if after != controller:
                 yield ("reassign", *target), after, broker

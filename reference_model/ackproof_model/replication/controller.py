@@ -233,13 +233,18 @@ def can_move_leader(controller: Controller, replica: int) -> bool:
     return others_lead and bool(controller.isr >> replica & 1) and active(controller, replica)
 
 
-def can_reassign(policy: Policy, target: Sequence[int]) -> bool:
+def can_reassign(policy: Policy, controller: Controller, target: tuple[int, ...]) -> bool:
     """Whether replicas may be asked to move to these brokers, dead or alive; KRaft only.
 
-    `ReplicationControlManager.validateManualPartitionAssignment`. The tools refuse dead brokers.
+    `ReplicationControlManager.validateManualPartitionAssignment`; the tools refuse dead brokers. If
+    the request would elect a replica that it adds, it ends with UNKNOWN_SERVER_ERROR: that replica
+    has no directory yet (`LeaderAcceptor.test`, `PartitionRegistration.directory`).
     """
     known = all(0 <= broker < policy.replicas for broker in target)
-    return bool(not policy.profile.zookeeper and target and known and len({*target}) == len(target))
+    if policy.profile.zookeeper or not target or not known or len({*target}) < len(target):
+        return False
+    leader = reassign(policy, controller, target).leader
+    return leader == NOBODY or controller.assigned(leader)
 
 
 def reassign(policy: Policy, controller: Controller, target: tuple[int, ...]) -> Controller:

@@ -10,9 +10,9 @@ import pytest
 from ackproof_model.adversary import AdversaryModel, Budgets, search
 from ackproof_model.adversary.state import State, Writes, initial
 from ackproof_model.adversary.successors import successors
-from ackproof_model.replication.controller import reassign
+from ackproof_model.replication.controller import can_reassign, reassign
 from ackproof_model.replication.replica import can_delete, deleted, learn
-from ackproof_model.replication.state import DOWN, UNASSIGNED, entry
+from ackproof_model.replication.state import DOWN, NOBODY, UNASSIGNED, entry
 
 #: A move from brokers 0, 1 and 2 to 1, 2 and 3, and back.
 AWAY, BACK = (1, 2, 3), (0, 1, 2)
@@ -128,6 +128,19 @@ def test_a_leader_that_misses_an_epoch_loses_a_record(budgets):
     lost = steps(missing)
     assert "move leader" in lost
     assert "kill" in lost
+
+
+def test_a_removed_replica_that_is_eligible_alone_cannot_be_assigned_again():
+    # Kafka 4.4.0 answers UNKNOWN_SERVER_ERROR (seen on brokers), and there is no leader.
+    model = moving("4.4.0", 2)
+    now = acked("4.4.0", LAGGING).controller
+    assert can_reassign(model.policy, now, AWAY)
+    alone = now._replace(
+        leader=NOBODY, isr=0, elr=0b0001, assignment=now.assignment._replace(replicas=AWAY)
+    )
+    assert not can_reassign(model.policy, alone, BACK)
+    assert can_reassign(model.policy, alone._replace(fenced=0b0001), BACK)
+    assert can_reassign(model.policy, alone, (3, 1, 2))
 
 
 @pytest.mark.parametrize(

@@ -166,7 +166,9 @@ CONDITIONS: dict[str, Callable[..., bool]] = {
     "move leader": lambda step, broker, number: controllers.can_move_leader(
         step.controller, number
     ),
-    "reassign": lambda step, broker, *target: controllers.can_reassign(step.policy, target),
+    "reassign": lambda step, broker, *target: controllers.can_reassign(
+        step.policy, step.controller, target
+    ),
     "cancel": lambda step, broker, _: controllers.can_cancel(step.policy, step.controller),
     "delete": lambda step, broker, number: replicas.can_delete(step.controller, broker, number),
 }
