@@ -27,6 +27,9 @@ _TOPIC_IDS, _TAGGED_REPLICA = 13, 15
 #: `ReplicaFetcherThread`.
 _FETCHER = re.compile(r"broker-(?P<broker>\d+)-fetcher-\d+")
 
+#: How many are reported. A follower that is not in the ISR may be behind again and again.
+_MOST = 1000
+
 #: A topic's name, or its id; and the number of the partition.
 Place = tuple[str, int]
 
@@ -51,12 +54,10 @@ class FollowerFetches:
     def __init__(self) -> None:
         self._fetched: dict[tuple[int, Place], dict[int, tuple[int, int]]] = {}
         self._told: dict[tuple[int, Place], tuple[int, int]] = {}
-        self._early: dict[tuple[int, Place, int, int], EarlyHighWatermark] = {}
-
-    @property
-    def early(self) -> list[EarlyHighWatermark]:
-        """The first of each leader, partition, epoch and follower."""
-        return list(self._early.values())
+        #: Followers that are behind a high watermark now, by leader, partition and epoch.
+        self._behind: set[tuple[int, Place, int, int]] = set()
+        #: One for each time that a follower was found behind, at most `_MOST`.
+        self.early: list[EarlyHighWatermark] = []
 
     def request(self, leader: int, client: str, version: int, message: bytes) -> None:
         """Note what a follower fetches; ignore other clients and unreadable messages."""
@@ -79,9 +80,12 @@ class FollowerFetches:
     def _compare(self, leader: int, place: Place) -> None:
         epoch, high_watermark = self._told.get((leader, place), (-1, -1))
         for follower, (fetched_in, offset) in self._fetched[leader, place].items():
-            if fetched_in == epoch and offset < high_watermark:
-                self._early.setdefault(
-                    (leader, place, epoch, follower),
+            key = (leader, place, epoch, follower)
+            if fetched_in != epoch or offset >= high_watermark:
+                self._behind.discard(key)
+            elif key not in self._behind and len(self.early) < _MOST:
+                self._behind.add(key)
+                self.early.append(
                     EarlyHighWatermark(
                         at=datetime.now(UTC),
                         leader=leader,
@@ -91,7 +95,7 @@ class FollowerFetches:
                         leader_epoch=epoch,
                         fetched=offset,
                         high_watermark=high_watermark,
-                    ),
+                    )
                 )
 
 

@@ -168,7 +168,7 @@ class LinkProxy(Link):
 
     def early_high_watermarks(self) -> list[EarlyHighWatermark]:
         """Return the high watermarks that leaders have set above what a follower has fetched."""
-        return self._in_loop(lambda: self._fetches.early)
+        return self._in_loop(lambda: list(self._fetches.early))
 
     def _in_loop(self, act: Callable[[], T]) -> T:
         async def acted() -> T:

@@ -70,6 +70,15 @@ def test_a_fetch_below_the_high_watermark_is_reported() -> None:
     assert [(one.follower, one.fetched) for one in fetches.early] == [(1, 393)]
 
 
+def test_a_follower_that_has_caught_up_may_be_behind_again() -> None:
+    fetches = FollowerFetches()
+    fetched(fetches, 2, epoch=2, offset=400)
+    told(fetches, 2, high_watermark=400)
+    for offset in (0, 393, 400, 394):
+        fetched(fetches, 1, epoch=2, offset=offset)
+    assert [(one.follower, one.fetched) for one in fetches.early] == [(1, 0), (1, 394)]
+
+
 def test_other_epochs_errors_and_clients_show_nothing() -> None:
     fetches = FollowerFetches()
     fetched(fetches, 1, epoch=1, offset=393)
