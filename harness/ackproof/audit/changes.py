@@ -246,11 +246,11 @@ def _present(setup: Setup, setting: str) -> Given:
 
 
 def _open(setup: Setup, setting: str) -> Given:
-    """Return the value of a setting that is assumed, or that of brokers if it does not count."""
+    """Return the value of a setting that is assumed; its source may be a line that is not read."""
     of_brokers = setup.own.broker.get(setting)
-    if of_brokers and isinstance(of_brokers.source, FileLine):
-        return Given(of_brokers.value, OfBrokers(of_brokers.source))
-    return Given(str(setup.when[setting]), NoFile.ASSUMED)
+    line = of_brokers.source if of_brokers else None
+    source = OfBrokers(line) if isinstance(line, FileLine) else NoFile.ASSUMED
+    return Given(str(setup.when[setting]), source)
 
 
 def best(
