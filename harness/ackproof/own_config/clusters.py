@@ -27,7 +27,7 @@ class _Cluster:
     def takes(self, file: str, part: Part) -> bool:
         """Whether a file describes further nodes of this cluster, and no others."""
         if part.cluster and self.stated:
-            return part.cluster == self.name
+            return _same(part.cluster, self.name)
         for name, member in self.members:
             near = PurePath(name).parent == PurePath(file).parent
             if "override" in PurePath(file).name and near and part.shape == member.shape:
@@ -57,6 +57,12 @@ class _Cluster:
             for address in client.settings["bootstrap.servers"].value.split(",")
         }
         return bool(servers & (names - {"localhost", "", "0"}))
+
+
+def _same(one: str, other: str) -> bool:
+    """Whether two names are of one cluster; one of them may leave its namespace out."""
+    spaces = {space for space, slash, _ in (one.rpartition("/"), other.rpartition("/")) if slash}
+    return one.rpartition("/")[2] == other.rpartition("/")[2] and len(spaces) < 2
 
 
 def _installed_apart(part: Part, member: Part) -> bool:
@@ -149,7 +155,8 @@ def clusters(parts: Sequence[Read]) -> list[tuple[str, list[Read]]]:
                 home = _Cluster(part.cluster or file, bool(part.cluster))
                 found.append(home)
             elif part.cluster:
-                home.name, home.stated = part.cluster, True
+                known = home.name if home.stated else ""
+                home.name, home.stated = max(known, part.cluster, key=len), True
             home.members.append((file, part))
     if len(found) < 2:
         return [("", list(parts))]
@@ -164,7 +171,11 @@ def clusters(parts: Sequence[Read]) -> list[tuple[str, list[Read]]]:
 
 def _of_others(found: Sequence[_Cluster], file: str, part: Part) -> list[int]:
     """Return the clusters to which a file without nodes belongs."""
-    named = [at for at, one in enumerate(found) if part.cluster and one.name == part.cluster]
+    named = [
+        at
+        for at, one in enumerate(found)
+        if part.cluster and one.stated and _same(part.cluster, one.name)
+    ]
     known = [at for at, one in enumerate(found) if one.known_to(part)]
     nearness = [max(_common(file, name) for name, _ in one.members) for one in found]
     nearest = [at for at, near in enumerate(nearness) if near == max(nearness)]

@@ -63,10 +63,16 @@ def whole(shape: str, parts: Sequence[Part], cluster: str, resources: Sequence[B
     return part
 
 
-def cluster_name(clusters: Sequence[Block], named: Iterable[Text | None]) -> str:
-    """Return the cluster's name, else the name by which other resources refer to it."""
+def cluster_name(
+    clusters: Sequence[Block], named: Iterable[Text | None], labelled: Sequence[Block] = ()
+) -> str:
+    """Return the cluster's name, else the name by which other resources refer to it.
+
+    labelled: resources that are in the cluster's namespace.
+    """
     names = [*map(name_of, clusters), *(str(name) for name in named if name)]
-    space = next((text(one, "metadata", "namespace") for one in clusters), None)
+    spaces = (text(one, "metadata", "namespace") for one in clusters or labelled)
+    space = next(filter(None, spaces), None)
     return "/".join(filter(None, (space, names[0]))) if names else ""
 
 

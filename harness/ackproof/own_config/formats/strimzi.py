@@ -73,7 +73,7 @@ def _of_cluster(source: Source, resources: Sequence[Block]) -> Part:
         nodes.append(
             Node(
                 name=name_of(clusters[0]),
-                count=nodes_of(source, kafka, 1),
+                count=None if _has_pools(clusters[0]) else nodes_of(source, kafka, 1),
                 settings=settings,
                 storage=_storage(source, block(kafka, "storage")),
             )
@@ -93,8 +93,28 @@ def _of_cluster(source: Source, resources: Sequence[Block]) -> Part:
             topic_of(source, one, "replicas", "config") for one in of_kind.get("KafkaTopic", ())
         ),
     )
+    _note_misplaced(source, clusters)
     labels = [text(one, "metadata", "labels", "strimzi.io/cluster") for one in resources]
-    return whole("strimzi", [own, *others], cluster_name(clusters, labels), resources)
+    inside = [*pools, *of_kind.get("KafkaTopic", ())]
+    return whole("strimzi", [own, *others], cluster_name(clusters, labels, inside), resources)
+
+
+def _has_pools(cluster: Block) -> bool:
+    """Whether its brokers are in KafkaNodePools, so that Strimzi ignores `spec.kafka.replicas`."""
+    return text(cluster, "metadata", "annotations", "strimzi.io/node-pools") == "enabled"
+
+
+def _note_misplaced(source: Source, clusters: Sequence[Block]) -> None:
+    """Note what stands in `spec` and Strimzi reads in `spec.kafka` only."""
+    for cluster in clusters:
+        spec = block(cluster, "spec")
+        for key in ("config", "storage"):
+            if key in spec:
+                inside = ", ".join(map(str, block(spec, key)))
+                source.warnings.append(
+                    f"{source.name}:{spec.lines[key]}: spec.{key} ({inside}): Strimzi reads "
+                    f"spec.kafka.{key}: not used"
+                )
 
 
 def _storage(source: Source, stated: Block) -> Storage | None:
