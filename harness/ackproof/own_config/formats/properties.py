@@ -10,7 +10,13 @@ from pathlib import PurePath
 from ackproof.own_config.clients import REPLICAS, client, clients, count
 from ackproof.own_config.configuration import Topic
 from ackproof.own_config.formats import connect, debezium, mirror_maker, streams
-from ackproof.own_config.names import is_consumers, is_librdkafka, is_producers, only_of
+from ackproof.own_config.names import (
+    is_client,
+    is_consumers,
+    is_librdkafka,
+    is_producers,
+    only_of,
+)
 from ackproof.own_config.parts import Format, Node, Part, RefusalError, Source, process_roles
 from ackproof.own_config.properties import read_as
 from ackproof.own_config.tree import Text
@@ -32,6 +38,7 @@ def classify(source: Source, pairs: Mapping[str, Text]) -> Part | None:
     for special in (mirror_maker.settings, streams.settings, debezium.settings, connect.settings):
         if part := special(source, pairs):
             return part
+    pairs = _without_prefix(pairs)
     keys = [key for key in pairs if source.hint or not _VAGUE.fullmatch(key)]
     votes = {scope: sum(map(own, keys)) for scope, own in _VOTES.items()}
     of_clients = votes["producer"] + votes["consumer"] + votes["client"]
@@ -59,6 +66,15 @@ def classify(source: Source, pairs: Mapping[str, Text]) -> Part | None:
             if any(_VOTES[scope](key) for scope in scopes)
         )
     return read_as(source, pairs) if read_as else None
+
+
+def _without_prefix(pairs: Mapping[str, Text]) -> dict[str, Text]:
+    """Return settings with librdkafka's `topic.acks`, as kcat reads it, by their plain names."""
+    return {
+        plain if key.startswith("topic.") and is_client(plain) else key: value
+        for key, value in pairs.items()
+        for plain in [key.removeprefix("topic.")]
+    }
 
 
 _CLIENTS = ["producer", "consumer"]

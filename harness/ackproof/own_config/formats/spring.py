@@ -37,20 +37,7 @@ def settings(source: Source, pairs: Mapping[str, Text]) -> Part | None:
     """Return the clients of Spring for Apache Kafka, or of Spring Cloud Stream's binder."""
     if any(relaxed(key).startswith("spring.cloud.stream.kafka.") for key in pairs):
         return _stream(source, pairs)
-    common: dict[str, Text] = {}
-    scopes = ("producer", "consumer", "listener", "streams")
-    of: dict[str, dict[str, Text]] = {scope: {} for scope in scopes}
-    for key, value in pairs.items():
-        if not relaxed(key).startswith(_SPRING):
-            continue
-        name = unquoted(key)[len(_SPRING) :]
-        scope, _, rest = name.partition(".")
-        if scope in of and rest:
-            of[scope][rest if scope == "listener" else _spring_name(rest)] = value
-        elif scope == "properties":
-            common[rest] = value
-        elif re.sub(r"[-.]", "", name).lower() in ("bootstrapservers", "clientid"):
-            common[_spring_name(name.replace(".", "-"))] = value
+    common, of = _boot(pairs)
     if of["streams"]:
         return streams(source, {**common, **of["streams"]}, "spring")
     consumes = bool(of["consumer"] or of["listener"])
@@ -69,6 +56,27 @@ def settings(source: Source, pairs: Mapping[str, Text]) -> Part | None:
     return clients(source, channels, framework="Spring", shape="spring")
 
 
+_SCOPES = ("producer", "consumer", "listener", "streams")
+
+
+def _boot(pairs: Mapping[str, Text]) -> tuple[dict[str, Text], dict[str, dict[str, Text]]]:
+    """Return the settings of Spring Boot: of all clients, and of each kind of them."""
+    common: dict[str, Text] = {}
+    of: dict[str, dict[str, Text]] = {scope: {} for scope in _SCOPES}
+    for key, value in pairs.items():
+        if not relaxed(key).startswith(_SPRING):
+            continue
+        name = unquoted(key)[len(_SPRING) :]
+        scope, _, rest = name.partition(".")
+        if scope in of and rest:
+            of[scope][rest if scope == "listener" else _spring_name(rest)] = value
+        elif scope == "properties":
+            common[rest] = value
+        elif re.sub(r"[-.]", "", name).lower() in ("bootstrapservers", "clientid"):
+            common[_spring_name(name.replace(".", "-"))] = value
+    return common, of
+
+
 def _spring_name(name: str) -> str:
     """Return Kafka's name of a setting of Spring Boot."""
     if name.startswith("properties."):
@@ -82,29 +90,40 @@ def _spring_name(name: str) -> str:
 _BINDER = re.compile(
     r"spring\.cloud\.stream\.kafka\.(?:binder|default|bindings\.[^.]+)\."
     r"(?P<scope>producer-?properties|consumer-?properties|configuration|producer\.configuration"
-    r"|consumer\.configuration)\.(?P<key>.+)",
+    r"|consumer\.configuration|transaction\.producer\.configuration)\.(?P<key>.+)",
     re.IGNORECASE,
 )
+_OF_BINDER = "spring.cloud.stream.kafka.binder."
+_TRANSACTIONAL = f"{_OF_BINDER}transaction.transaction-id-prefix"
+_REQUIRED_ACKS = r"spring\.cloud\.stream\.kafka\.binder\.required-?acks"
 
 
 def _stream(source: Source, pairs: Mapping[str, Text]) -> Part:
     """Read Spring Cloud Stream: its binder has acks=1 unless required-acks says otherwise.
 
-    The binder of Kafka Streams has the defaults of Kafka Streams.
+    Settings of Spring Boot outrank required-acks, and those of the binder outrank Spring Boot's
+    (KafkaMessageChannelBinder.getProducerFactory). The binder of Kafka Streams has the defaults of
+    Kafka Streams.
     """
-    producer: dict[str, Text] = {}
-    consumer: dict[str, Text] = {}
+    common, of_boot = _boot(pairs)
+    transactional = next((pairs[key] for key in pairs if relaxed(key) == _TRANSACTIONAL), None)
+    acks = {
+        "acks": value
+        for key, value in pairs.items()
+        if re.fullmatch(_REQUIRED_ACKS, key, re.IGNORECASE)
+    }
+    of_id = {"transactional.id": transactional} if transactional else {}
+    producer = {**acks, **common, **of_boot["producer"], **of_id}
+    consumer = {**common, **of_boot["consumer"]}
     for key, value in pairs.items():
         match = _BINDER.fullmatch(key)
         scope = match["scope"].lower() if match else ""
-        if match and not scope.startswith("consumer"):
+        # A binder with transactions ignores the settings of its bindings' producers.
+        ignored = transactional and not relaxed(key).startswith(_OF_BINDER)
+        if match and not (scope.startswith("consumer") or ignored):
             producer[match["key"]] = value
-        if match and not scope.startswith("producer"):
+        if match and scope.startswith(("consumer", "configuration")):
             consumer[match["key"]] = value
-        if re.fullmatch(
-            r"spring\.cloud\.stream\.kafka\.binder\.required-?acks", key, re.IGNORECASE
-        ):
-            producer["acks"] = value
     of_streams = {
         match["key"]: value
         for key, value in pairs.items()
@@ -116,9 +135,9 @@ def _stream(source: Source, pairs: Mapping[str, Text]) -> Part:
     consumer = {key: value for key, value in consumer.items() if not is_producers(key)}
     bindings = [match[1].lower() for key in pairs if (match := _BINDING.match(key))]
     channels: dict[tuple[str, str], dict[str, Text]] = {}
-    if producer or not bindings or any("out" in name for name in bindings):
+    if producer.keys() - common.keys() or not bindings or any("out" in name for name in bindings):
         channels["producer", ""] = producer
-    if consumer or any("in-" in name or "input" in name for name in bindings):
+    if consumer.keys() - common.keys() or any("in-" in name or "input" in name for name in bindings):
         channels["consumer", ""] = consumer
     return clients(
         source,
