@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ackproof.kafka_versions import complete, numbers
 from ackproof.own_config import environment
@@ -39,17 +40,36 @@ _OVERRIDES = (
 
 def read(source: Source) -> Part | None:
     """Read the values of a Helm chart for Kafka: Bitnami's, Confluent's or a similar one."""
-    for root in source.documents:
-        if not isinstance(root, Block) or "apiVersion" in root or "services" in root:
-            continue
+    for inside, root in _values(source):
         for chart in (*(block(root, name) for name in _CHARTS), root):
-            if part := _chart(source, chart, root):
+            if part := _chart(inside, chart, root):
                 return part
     return None
 
 
+def _values(source: Source) -> Iterator[tuple[Source, Block]]:
+    """Yield values: of a file, of Argo CD's Application, or of Flux' HelmRelease."""
+    for root in source.documents:
+        if not isinstance(root, Block) or "services" in root:
+            continue
+        if "apiVersion" not in root:
+            yield source, root
+        elif text(root, "kind") == "HelmRelease":
+            yield source, block(root, "spec", "values")
+        elif text(root, "kind") == "Application":
+            of_charts = [block(root, "spec", "source"), *items(root, "spec", "sources")]
+            for helm in (block(one, "helm") for one in of_charts):
+                yield source, block(helm, "valuesObject")
+                if values := text(helm, "values"):
+                    # Each line has its number in the Application's file.
+                    inside = replace(source, text="\n" * values.line + values)
+                    yield from ((inside, one) for one in inside.documents if isinstance(one, Block))
+
+
 def _chart(source: Source, chart: Block, root: Block) -> Part | None:
     """Read a chart's values. root: of the file, which may have those of ZooKeeper's chart."""
+    if not _MARKS & chart.keys() and any(map(_of_clients, chart)):
+        return None  # a client's settings in camelCase, of which brokers have some, too
     common = _overrides(source, chart)
     nodes = []
     for name in ("controller", "broker"):
@@ -68,8 +88,11 @@ def _chart(source: Source, chart: Block, root: Block) -> Part | None:
                 storage=_storage(source, pool, settings) or _storage(source, chart, settings),
             )
         )
+    image = _image(chart)
     count = text(chart, "replicaCount") or text(chart, "brokers") or text(chart, "replicas")
-    if not nodes and common:
+    if "partitions" in chart and "replicas" in chart:
+        return None  # the replicas of topics
+    if not nodes and (common or (image and count)):
         nodes.append(
             Node(
                 name="brokers",
@@ -79,13 +102,12 @@ def _chart(source: Source, chart: Block, root: Block) -> Part | None:
             )
         )
     topics = tuple(_topics(source, chart))
-    image = _image(chart)
     if not topics and not any(node.settings for node in nodes) and not (image and nodes):
         return None
     source.warnings.extend(
         f"{source.name}:{value.line}: {key}: brokers do not read it: not used"
         for key, value in chart.items()
-        if isinstance(value, Text) and nodes and is_client(dotted(key))
+        if isinstance(value, Text) and nodes and _of_clients(key)
     )
     stated = environment.version(image, source) if image else _version(source, chart)
     return Part(
@@ -95,6 +117,19 @@ def _chart(source: Source, chart: Block, root: Block) -> Part | None:
         nodes=tuple(nodes),
         topics=topics,
     )
+
+
+#: Keys of charts that no client has.
+_MARKS = {
+    *("image", "imageTag", "replicaCount", "brokers", "replicas", "persistence", "zookeeper"),
+    *("kraft", "controller", "broker", "topics", "provisioning"),
+    *_OVERRIDES,
+}
+
+
+def _of_clients(key: str) -> bool:
+    """Whether clients have a setting of this name, and brokers do not."""
+    return is_client(dotted(key)) and dotted(key) not in known("broker")
 
 
 #: Where Bitnami's chart, the only one with `logsDirs`, mounts a broker's claim.
@@ -188,7 +223,7 @@ def _overrides(source: Source, chart: Block) -> Settings:
     pairs: dict[str, Text] = {}
     for key, value in chart.items():
         name = dotted(key)
-        fits = "." in name and name in known("broker") and name != "log.dirs"
+        fits = "." in name and "." not in key and name in known("broker") and name != "log.dirs"
         if isinstance(value, Text) and value and fits:
             # Bitnami writes _10000 against Helm's 1e4.
             pairs[name] = Text.at(re.sub(r"^_(?=\d)", "", value), value.line)
@@ -254,7 +289,8 @@ minInsyncReplicas: 2
 FORMAT = Format(
     name="Helm values",
     order=190,
-    reads="values of charts of Bitnami, Confluent and the like, lists of topics (such as JulieOps)",
+    reads="values of charts of Bitnami, Confluent and the like, also in Argo CD's `Application` "
+    "and Flux' `HelmRelease`; lists of topics (such as JulieOps)",
     patterns=("*.yml", "*.yaml"),
     mentions="kafka|broker|topics|replic",
     examples={"values.yaml": _EXAMPLE},

@@ -107,11 +107,8 @@ def _stream(source: Source, pairs: Mapping[str, Text]) -> Part:
     """
     common, of_boot = _boot(pairs)
     transactional = next((pairs[key] for key in pairs if relaxed(key) == _TRANSACTIONAL), None)
-    acks = {
-        "acks": value
-        for key, value in pairs.items()
-        if re.fullmatch(_REQUIRED_ACKS, key, re.IGNORECASE)
-    }
+    required = [one for key, one in pairs.items() if re.fullmatch(_REQUIRED_ACKS, key, re.I)]
+    acks = {"acks": required[0]} if required else {}
     of_id = {"transactional.id": transactional} if transactional else {}
     producer = {**acks, **common, **of_boot["producer"], **of_id}
     consumer = {**common, **of_boot["consumer"]}
@@ -137,7 +134,9 @@ def _stream(source: Source, pairs: Mapping[str, Text]) -> Part:
     channels: dict[tuple[str, str], dict[str, Text]] = {}
     if producer.keys() - common.keys() or not bindings or any("out" in name for name in bindings):
         channels["producer", ""] = producer
-    if consumer.keys() - common.keys() or any("in-" in name or "input" in name for name in bindings):
+    if consumer.keys() - common.keys() or any(
+        "in-" in name or "input" in name for name in bindings
+    ):
         channels["consumer", ""] = consumer
     return clients(
         source,

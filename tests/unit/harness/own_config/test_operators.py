@@ -54,8 +54,10 @@ def test_pools_and_topics_in_files_of_their_own_are_of_the_cluster_that_they_nam
     [own] = read(
         kafka=KAFKA, pool=POOL.replace("NAMESPACE", space), topic=TOPIC.replace("NAMESPACE", space)
     )
-    assert own.kafka and own.kafka.value == "3.7.0"
-    assert own.brokers and own.brokers.value == 3  # spec.kafka.replicas does not count
+    assert own.kafka
+    assert own.kafka.value == "3.7.0"
+    assert own.brokers
+    assert own.brokers.value == 3
     assert [topic.name for topic in own.topics] == ["orders"]
     assert own.broker["default.replication.factor"].value == "3"
 
@@ -67,7 +69,8 @@ def test_a_cluster_of_the_same_name_in_another_namespace_is_another_one() -> Non
 
 def test_without_pools_the_replicas_of_the_cluster_are_its_brokers() -> None:
     [own] = read(kafka=KAFKA.replace("strimzi.io/node-pools: enabled, ", ""))
-    assert own.brokers and own.brokers.value == 1
+    assert own.brokers
+    assert own.brokers.value == 1
 
 
 def test_settings_beside_kafka_are_reported_as_not_used() -> None:
