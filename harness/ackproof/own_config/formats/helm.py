@@ -14,13 +14,13 @@ from ackproof.own_config.configuration import (
     Holder,
     Settings,
     Storage,
-    Topic,
 )
 from ackproof.own_config.containers import embedded
+from ackproof.own_config.listed_topics import REPLICAS, listed, topic
 from ackproof.own_config.names import dotted, is_client
 from ackproof.own_config.parts import Format, Mount, Mounts, Node, Part, Source
 from ackproof.own_config.storage import log_dirs, of_container
-from ackproof.own_config.tree import Block, Text, block, items, mappings, text
+from ackproof.own_config.tree import Block, Text, block, items, text
 from ackproof.scenario.kafka_keys import known
 
 #: Names of a sub-chart in the values of another chart.
@@ -90,8 +90,9 @@ def _chart(source: Source, chart: Block, root: Block) -> Part | None:
         )
     image = _image(chart)
     count = text(chart, "replicaCount") or text(chart, "brokers") or text(chart, "replicas")
-    if "partitions" in chart and "replicas" in chart:
-        return None  # the replicas of topics
+    if "partitions" in chart and any(key in chart for key in REPLICAS):
+        of_topics = topic(source, "", _as_topic(chart))
+        return Part(shape="list of topics", topics=(of_topics,)) if of_topics else None
     if not nodes and (common or (image and count)):
         nodes.append(
             Node(
@@ -101,7 +102,7 @@ def _chart(source: Source, chart: Block, root: Block) -> Part | None:
                 storage=_storage(source, chart, common),
             )
         )
-    topics = tuple(_topics(source, chart))
+    topics = tuple(listed(source, chart))
     if not topics and not any(node.settings for node in nodes) and not (image and nodes):
         return None
     source.warnings.extend(
@@ -125,6 +126,17 @@ _MARKS = {
     *("kraft", "controller", "broker", "topics", "provisioning"),
     *_OVERRIDES,
 }
+
+
+def _as_topic(values: Block) -> Block:
+    """Return the counts and settings that all topics of a template share as one topic."""
+    shared = Block(values.line)
+    shared.update({key: one for key, one in values.items() if isinstance(one, Text)})
+    shared["config"] = Block(values.line)
+    shared["config"].update(
+        {key: one for key, one in shared.items() if dotted(key) in known("topic")}
+    )
+    return shared
 
 
 def _of_clients(key: str) -> bool:
@@ -249,37 +261,6 @@ def _overrides(source: Source, chart: Block) -> Settings:
 
 def _number(source: Source, value: Text | None) -> Count | None:
     return source.count(value, source.where(value)) if value else None
-
-
-def _count(source: Source, value: Text | None) -> Given | None:
-    return source.settings({"count": value}).get("count") if value else None
-
-
-_REPLICAS = ("replicationFactor", "replication_factor", "replicas", "replication")
-
-
-def _topics(source: Source, node: Block) -> Iterator[Topic]:
-    """Yield the topics of lists `topics:` whose entries have partitions or replicas."""
-    for parent in mappings(node):
-        listed = parent.get("topics")
-        entries: list[tuple[str, object]] = []
-        if isinstance(listed, list):
-            entries = [(str(text(entry, "name") or ""), entry) for entry in listed]
-        elif isinstance(listed, Block):
-            entries = list(listed.items())
-        for name, entry in entries:
-            replicas = next((found for key in _REPLICAS if (found := text(entry, key))), None)
-            settings = {**block(entry, "config"), **block(entry, "configs")}
-            replicas = replicas or settings.pop("replication.factor", None)
-            partitions = text(entry, "partitions") or settings.pop("num.partitions", None)
-            if not name or not (replicas or partitions):
-                continue
-            yield Topic(
-                name=name,
-                partitions=_count(source, partitions),
-                replication_factor=_count(source, replicas),
-                settings=source.settings(settings),
-            )
 
 
 _EXAMPLE = """\

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from ackproof.own_config.configuration import Topic
+from ackproof.own_config.listed_topics import joined
 from ackproof.own_config.operators import count_of
 from ackproof.own_config.parts import Format, Part, Source
-from ackproof.own_config.tree import Block, Text, block, text
+from ackproof.own_config.tree import Block, block, text
 
 
 def read(source: Source) -> Part | None:
@@ -23,20 +24,13 @@ def read(source: Source) -> Part | None:
 
 def _topic(source: Source, root: Block) -> Topic:
     spec = block(root, "spec")
-    settings = {key: _joined(value) for key, value in block(spec, "settings").items()}
+    settings = {key: joined(value) for key, value in block(spec, "settings").items()}
     return Topic(
         name=str(text(root, "meta", "name")),
         partitions=count_of(source, spec, "partitions", 1),
         replication_factor=count_of(source, spec, "replicationFactor", 1),
         settings=source.settings(settings),
     )
-
-
-def _joined(value: object) -> object:
-    """Return a list, such as `cleanup.policy: [compact, delete]`, as Kafka writes it."""
-    if isinstance(value, list) and value and all(isinstance(one, Text) for one in value):
-        return Text.at(",".join(map(str, value)), value[0].line)
-    return value
 
 
 _EXAMPLE = """\

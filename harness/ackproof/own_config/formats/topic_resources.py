@@ -1,0 +1,76 @@
+"""Topics as resources of tools without brokers: Jikkou, NAIS, Crossplane, a company's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ackproof.own_config.listed_topics import own_name, topic
+from ackproof.own_config.operators import name_of
+from ackproof.own_config.parts import Format, Part, Source
+from ackproof.own_config.tree import Block, block, items, text
+
+
+def read(source: Source) -> Part | None:
+    """Read resources of the kinds KafkaTopic, KafkaTopicList and Topic."""
+    resources = [root for root in source.documents if isinstance(root, Block)]
+    maps = {
+        name_of(one): block(one, "data") for one in resources if text(one, "kind") == "ConfigMap"
+    }
+    topics = tuple(
+        found
+        for resource in resources
+        if "apiVersion" in resource and "redpanda" not in str(text(resource, "apiVersion"))
+        for name, entry in _entries(resource)
+        if (found := topic(source, name, _with_maps(entry, maps)))
+    )
+    return Part(shape="topics", topics=topics) if topics else None
+
+
+def _entries(resource: Block) -> Iterator[tuple[str, Block]]:
+    """Yield the topics of a resource with their names."""
+    kind = str(text(resource, "kind") or "")
+    spec = block(resource, "spec")
+    if kind == "KafkaTopicList":
+        inside = items(spec, "topics") or items(resource, "items")
+        yield from ((own_name(one), one) for one in inside if isinstance(one, Block))
+    elif kind in ("KafkaTopic", "Topic"):
+        spec = block(spec, "forProvider") or spec
+        yield own_name(spec) or name_of(resource), spec
+
+
+def _with_maps(entry: Block, maps: dict[str, Block]) -> Block:
+    """Return a topic with the settings of Jikkou's ConfigMaps to which it refers."""
+    refs = [one for key in ("configMapRefs", "config_map_refs") for one in items(entry, key)]
+    shared = [maps[str(one)] for one in refs if str(one) in maps]
+    if not shared:
+        return entry
+    merged = Block(entry.line)
+    merged.update(entry)
+    merged.lines = entry.lines
+    merged["config"] = Block(entry.line)
+    for one in (*shared, block(entry, "configs"), block(entry, "config")):
+        merged["config"].update(one)
+    return merged
+
+
+_EXAMPLE = """\
+apiVersion: kafka.jikkou.io/v1beta2
+kind: KafkaTopic
+metadata:
+  name: orders
+spec:
+  partitions: 12
+  replicas: 3
+  configs:
+    min.insync.replicas: 2
+"""
+FORMAT = Format(
+    name="topics as resources",
+    order=95,
+    reads="`KafkaTopic`, `KafkaTopicList`, `Topic` of Jikkou, NAIS, Crossplane and the like",
+    patterns=("*.yml", "*.yaml"),
+    mentions="topic",
+    examples={"jikkou.yaml": _EXAMPLE},
+    read=read,
+    notation="tree",
+)
