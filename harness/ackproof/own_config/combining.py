@@ -109,6 +109,7 @@ def combine(
             f"{own.below.source}: shows a Kafka below 4.0, but {own.kafka.source} says "
             f"{own.kafka.value}"
         )
+    notes += _of_both_modes(nodes)
     notes += _illegal(own)
     notes += _misspelt(own)
     return replace(own, warnings=tuple(dict.fromkeys(notes)))
@@ -245,6 +246,19 @@ def _version(parts: Sequence[tuple[str, Part]], kafka: str, notes: list[str]) ->
         )
         return oldest
     return stated[0] if stated else None
+
+
+def _of_both_modes(nodes: Iterable[Node]) -> list[str]:
+    """Return a note if a node states both modes, without a migration from one to the other."""
+    for node in nodes:
+        if {PROCESS_ROLES, ZOOKEEPER_CONNECT} <= node.settings.keys():
+            roles, zookeeper = node.settings[PROCESS_ROLES], node.settings[ZOOKEEPER_CONNECT]
+            if "zookeeper.metadata.migration.enable" not in node.settings:
+                return [
+                    f"{roles.source}: {PROCESS_ROLES} is KRaft's, and {ZOOKEEPER_CONNECT} "
+                    f"({zookeeper.source}) is ZooKeeper's: the answer takes KRaft"
+                ]
+    return []
 
 
 def _number(text: str) -> int:

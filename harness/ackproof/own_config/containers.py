@@ -14,7 +14,7 @@ from ackproof.own_config.formats.properties import classify
 from ackproof.own_config.names import is_known
 from ackproof.own_config.parts import Mounts, Part, RefusalError, Source, together
 from ackproof.own_config.properties import parse
-from ackproof.own_config.tree import Block, Text, items, text
+from ackproof.own_config.tree import Block, Text, block, items, text
 
 #: Other software with Kafka's protocol.
 _OTHERS = re.compile(r"redpanda(?!data/(console|connect))|warpstream|automq|bufstream")
@@ -165,15 +165,21 @@ def _mounted(source: Source, container: Block, files: re.Pattern[str]) -> list[G
 
 def embedded(source: Source, value: Text, name: str = "") -> Part | None:
     """Read a text of settings inside another file, such as `server.properties: |`."""
-    if "=" not in value or not (value.block or "\n" in value):
+    pairs = settings_in(value)
+    if not pairs:
         return None
+    return classify(replace(source, hint="broker" if "server" in name else ""), pairs)
+
+
+def settings_in(value: Text) -> dict[str, Text]:
+    """Return the settings of a text inside another file; empty if most of them are not Kafka's."""
+    if "=" not in value or not (value.block or "\n" in value):
+        return {}
     try:
         pairs = parse(str(value), value.line + value.block)
     except RefusalError:
-        return None
-    if 2 * sum(map(is_known, pairs)) < len(pairs):
-        return None
-    return classify(replace(source, hint="broker" if "server" in name else ""), pairs)
+        return {}
+    return pairs if 2 * sum(map(is_known, pairs)) >= len(pairs) else {}
 
 
 def application(variables: Mapping[str, Text], source: Source, name: str) -> Part | None:
@@ -218,11 +224,26 @@ def containers(node: object, depth: int = 0) -> Iterator[Block]:
             yield from containers(item, depth + 1)
 
 
-def named_values(container: Block) -> dict[str, Text]:
-    """Return the variables of `env: [{name: …, value: …}]`."""
+def named_values(container: Block, maps: Mapping[str, Block] | None = None) -> dict[str, Text]:
+    """Return the variables of `env: [{name: …, value: …}]`.
+
+    maps: the data of ConfigMaps and Secrets in the file, by name. A value that another file has
+    becomes a placeholder.
+    """
     return {
         str(name): value
         for key in ("env", "environment")
         for entry in items(container, key)
-        if (name := text(entry, "name")) and (value := text(entry, "value"))
+        if (name := text(entry, "name"))
+        and (value := text(entry, "value") or _value_from(block(entry, "valueFrom"), maps or {}))
     }
+
+
+def _value_from(place: Block, maps: Mapping[str, Block]) -> Text | None:
+    """Return the value to which `valueFrom` refers, or a placeholder; None for a pod's field."""
+    for kind, called in (("configMapKeyRef", "ConfigMap"), ("secretKeyRef", "Secret")):
+        name, key = text(place, kind, "name"), text(place, kind, "key")
+        if name and key:
+            found = text(maps.get(name), str(key))
+            return found or Text.at(f"${{{key} of the {called} {name}}}", key.line)
+    return None

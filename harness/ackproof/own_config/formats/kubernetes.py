@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from ackproof.own_config import environment
@@ -18,21 +19,34 @@ _COUNTED = ("StatefulSet", "Deployment", "ReplicaSet", "StatefulSetSpec")
 def read(source: Source) -> Part | None:
     """Read Kubernetes' resources, or a part of one: containers with env, ConfigMaps."""
     found = Containers(source)
-    for root in source.documents:
-        if not isinstance(root, Block) or "services" in root:
-            continue
-        resources = items(root, "items") if root.get("kind") == "List" else [root]
-        for resource in resources:
-            _resource(found, resource)
+    resources = [
+        resource
+        for root in source.documents
+        if isinstance(root, Block) and "services" not in root
+        for resource in (items(root, "items") if root.get("kind") == "List" else [root])
+    ]
+    maps = {
+        str(text(one, "metadata", "name")): block(one, place)
+        for one in resources
+        if (place := _DATA.get(str(text(one, "kind"))))
+    }
+    for resource in resources:
+        _resource(found, resource, maps)
     part = found.part("kubernetes")
     return None if part.empty else part
 
 
-def _resource(found: Containers, resource: object) -> None:
+#: Where resources with files or variables have them as plain text.
+_DATA = {"ConfigMap": "data", "Secret": "stringData"}
+
+
+def _resource(found: Containers, resource: object, maps: Mapping[str, Block]) -> None:
     kind = str(text(resource, "kind") or "")
-    if kind == "ConfigMap":
+    if kind in _DATA:
         data = {
-            key: value for key, value in block(resource, "data").items() if isinstance(value, Text)
+            key: value
+            for key, value in block(resource, _DATA[kind]).items()
+            if isinstance(value, Text) and not key.startswith("_")  # such as Knative's `_example`
         }
         for key, value in data.items():
             found.add(_inside(found.source, value, key))
@@ -45,7 +59,7 @@ def _resource(found: Containers, resource: object) -> None:
     name = str(text(resource, "metadata", "name") or found.source.name)
     pods = {id(one): pod for pod in mappings(resource) for one in items(pod, "containers")}
     for container in containers(resource):
-        variables = named_values(container)
+        variables = named_values(container, maps)
         image = text(container, "image")
         if variables or (image and kind):
             count = found.source.count(replicas, found.source.where(replicas)) if replicas else None
@@ -127,7 +141,7 @@ FORMAT = Format(
     name="Kubernetes",
     order=100,
     reads="brokers and applications in containers and lists of environment variables; "
-    "ConfigMaps with variables, properties or an application's YAML",
+    "ConfigMaps and Secrets with variables, properties or an application's YAML",
     patterns=("*.yml", "*.yaml", "*.json"),
     mentions="kafka|broker",
     examples={"deployment.yaml": _EXAMPLE},

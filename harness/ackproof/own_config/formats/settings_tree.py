@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+
+from ackproof.own_config.containers import settings_in
+from ackproof.own_config.listed_topics import REPLICAS
 from ackproof.own_config.names import dotted, is_known
 from ackproof.own_config.parts import Format, Part, RefusalError, Source
 from ackproof.own_config.sections import joined
-from ackproof.own_config.tree import Text, mappings
+from ackproof.own_config.tree import Block, Text, mappings, text
 
 
 def read(source: Source) -> Part | None:
@@ -21,6 +26,9 @@ def read(source: Source) -> Part | None:
             "like in a properties file"
         )
     found = [_by_kafkas_names(pairs) for pairs in plain]
+    found_in_texts = [
+        pairs for root in source.documents for node in mappings(root) for pairs in _in_texts(node)
+    ]
     of_dotnet = any(
         key[:1].isupper()
         for own, dotted in zip(plain, found, strict=True)
@@ -28,7 +36,30 @@ def read(source: Source) -> Part | None:
         if own != dotted
     )
     shape = "settings in JSON" if source.text.lstrip()[:1] == "{" else "settings in YAML"
-    return joined(source, shape, found, "librdkafka" if of_dotnet else "")
+    return joined(source, shape, found + found_in_texts, "librdkafka" if of_dotnet else "")
+
+
+def _in_texts(node: Block) -> Iterator[dict[str, Text]]:
+    """Yield the settings in texts such as `producerConfig: |`, with those of all of them.
+
+    A text about topics has the replication factor that stands beside it.
+    """
+    texts = {key: settings_in(one) for key, one in node.items() if isinstance(one, Text)}
+    common = {
+        name: value
+        for key, pairs in texts.items()
+        if "common" in key.lower()
+        for name, value in pairs.items()
+    }
+    replicas = next((one for key in REPLICAS if (one := text(node, key))), None)
+    for key, pairs in texts.items():
+        if pairs and "topic" in key.lower() and replicas:
+            yield {"replication.factor": replicas, **pairs}
+        elif pairs and "common" not in key.lower():
+            yield {**common, **pairs} if _OF_CLIENTS.search(key) else pairs
+
+
+_OF_CLIENTS = re.compile("producer|consumer", re.IGNORECASE)
 
 
 #: Names that only KafkaJS has.
@@ -51,8 +82,8 @@ def _by_kafkas_names(pairs: dict[str, Text]) -> dict[str, Text]:
 FORMAT = Format(
     name="JSON and YAML",
     order=200,
-    reads="settings by Kafka's names at any place, also in camelCase, and `appsettings.json` of "
-    ".NET",
+    reads="settings by Kafka's names at any place, also in camelCase or as a text of properties, "
+    "and `appsettings.json` of .NET",
     patterns=("*.json", "*.yml", "*.yaml"),
     mentions="acks|insync|replic|bootstrap|idempotence",
     examples={"producer.json": '{"bootstrap.servers": "kafka:9092", "acks": "all"}\n'},

@@ -82,3 +82,64 @@ def test_settings_beside_kafka_are_reported_as_not_used() -> None:
         "not used",
         "kafka.yaml:13: spec.storage (type): Strimzi reads spec.kafka.storage: not used",
     )
+
+
+STACKABLE = """\
+apiVersion: kafka.stackable.tech/v1alpha1
+kind: KafkaCluster
+metadata: {name: shop}
+spec:
+  image: {productVersion: 3.9.1}
+  clusterConfig: {MANAGER}
+  brokers:
+    configOverrides: {broker.properties: {min.insync.replicas: "2"}}
+    roleGroups:
+      default: {replicas: 2}
+      small: {replicas: 1, configOverrides: {broker.properties: {log.retention.hours: "1"}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("manager", "mode"),
+    [
+        ("metadataManager: kraft", "kraft"),
+        ("zookeeperConfigMapName: z", "zookeeper"),
+        ("metadataManager: zookeeper, zookeeperConfigMapName: z", "zookeeper"),
+    ],
+)
+def test_a_cluster_of_stackable_says_its_version_mode_brokers_and_overrides(
+    manager: str, mode: str
+) -> None:
+    [own] = read(kafka=STACKABLE.replace("MANAGER", manager))
+    assert own.kafka
+    assert own.mode
+    assert own.brokers
+    assert (own.kafka.value, own.mode.value, own.brokers.value) == ("3.9.1", mode, 3)
+    assert own.broker["min.insync.replicas"].value == "2"
+
+
+CP_ANSIBLE = """\
+all:
+  vars:
+    confluent_package_version: "7.3.2"
+    kafka_broker_custom_properties:
+      default.replication.factor: 3
+GROUP:
+  hosts: {z1: }
+kafka_broker:
+  hosts: {b1: , b2: , b3: }
+"""
+
+
+@pytest.mark.parametrize(
+    ("group", "mode"), [("zookeeper", "zookeeper"), ("kafka_controller", "kraft")]
+)
+def test_an_inventory_of_cp_ansible_says_its_version_mode_and_brokers(
+    group: str, mode: str
+) -> None:
+    [own] = read(hosts=CP_ANSIBLE.replace("GROUP", group))
+    assert own.kafka
+    assert own.mode
+    assert own.brokers
+    assert (own.kafka.value, own.mode.value, own.brokers.value) == ("3.3", mode, 3)
+    assert own.broker["default.replication.factor"].value == "3"
