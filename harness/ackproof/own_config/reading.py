@@ -30,6 +30,7 @@ from ackproof.own_config.parts import (
 )
 from ackproof.own_config.properties import parse
 from ackproof.own_config.tree import NotYamlError, without_comments
+from ackproof.scenario.kafka_keys import known
 
 #: More than any configuration has.
 MOST_BYTES = 4_000_000
@@ -248,6 +249,8 @@ def _understood(source: Source) -> Part:
     if reason := _of_ackproof(source.text):
         raise RefusalError(reason)
     if len(source.text) < _LONG or _mentions().search(source.text):
+        if tool := _tool(source.text):
+            raise UnrecognisedError(_of_tool(tool))
         refuse_unrendered(source)
         if found := recognised(source):
             return _made_by(*found)
@@ -318,9 +321,31 @@ _PROGRAMS = (
     (r"(?m)^\[\[(outputs|inputs)\.kafka", "Telegraf"),
     (r"(?m)^\s*@type kafka", "fluentd"),
     (r"(?mi)^\s*name\s+kafka\s*$", "Fluent Bit"),
-    (r"(?m)^job \"[^\"]+\" \{", "Nomad"),
+    (r"(?m)^apiVersion: dapr\.io/", "Dapr"),
     (r"(?m)^kafkastore\.", "Schema Registry"),
 )
+
+
+#: Tools that make the files of brokers, with templates of their own inside.
+_TOOLS = (
+    (r"(?m)^\s*job \"[^\"]+\" \{", "Nomad"),
+    (r"(?m)^\s*(?:default|normal|override|node\.default)(?:\[['\"]\w+['\"]\])+\s*=", "Chef"),
+    (r"(?m)^\s*(?:class|define) [\w:]+\s*[({]|^\s*class \{ ['\"]", "Puppet"),
+)
+
+
+def _tool(text: str) -> str:
+    """Return the tool of whose language a text is that mentions Kafka; '' if it is none."""
+    if not re.search("kafka", text, re.IGNORECASE):
+        return ""
+    return next((name for shows, name in _TOOLS if re.search(shows, text)), "")
+
+
+def _of_tool(tool: str) -> str:
+    return (
+        f"a file of {tool}, which is not read. Name the server.properties that it makes, or its "
+        "variables in an env file"
+    )
 
 
 def _language(source: Source) -> str:
@@ -336,11 +361,45 @@ def _unrecognised(source: Source) -> UnrecognisedError:
     if cause := _of_known_kind(source):
         return UnrecognisedError(cause, known=bool(re.search("kafka", source.text, re.IGNORECASE)))
     kinds = re.findall(r"(?m)^kind:\s*(\w+)", source.text)
+    if kinds and (maps := dict.fromkeys(_MAPS.findall(source.text))):
+        return UnrecognisedError(
+            f"resources of Kubernetes ({', '.join(dict.fromkeys(kinds))}) without variables of "
+            f"Kafka; name the ConfigMaps that they mount, too: {', '.join(maps)}",
+            known=bool(re.search("kafka", source.text, re.IGNORECASE)),
+        )
     keys = re.findall(r"""(?m)^\s*["']?([A-Za-z][\w.-]*)["']?\s*[:=]""", source.text)
     some = ", ".join(dict.fromkeys(kinds or keys[:3]))
     looks = "Kubernetes resources" if kinds else "settings" if keys else "text"
     listed = f" ({some})" if some else ""
     return UnrecognisedError(f"it looks like {looks}{listed}. {_read_formats()}", known=False)
+
+
+#: What scripts do that make brokers, with what to name instead.
+_SCRIPTS = (
+    (
+        r"(?m)^\s*helm (upgrade|install)\b",
+        "a shell script that installs a chart: name its values in a file, or its manifest "
+        "(`helm template`)",
+    ),
+)
+#: The name of a ConfigMap that a pod mounts.
+_MAPS = re.compile(r"(?m)^\s*(?:- )?configMap:\s*\n\s*(?:defaultMode:.*\n\s*)?name:\s*([\w.-]+)")
+
+
+def _of_roles(source: Source) -> list[str]:
+    """Return the variables of a role of Ansible that are called like settings of brokers."""
+    names = re.findall(r"(?m)^(kafka_[a-z_]+)\s*:", source.text)
+    return [name for name in names if name[6:].replace("_", ".") in known("broker")]
+
+
+def _made_elsewhere(source: Source) -> str:
+    """Return why a file is not read of which a tool makes settings; '' for another file."""
+    if variables := _of_roles(source):
+        return (
+            f"variables of a role of Ansible ({', '.join(variables[:3])}), of which its template "
+            "makes settings. Render it (`ansible --check --diff`), and name the server.properties"
+        )
+    return next((why for shows, why in _SCRIPTS if re.search(shows, source.text)), "")
 
 
 def _of_known_kind(source: Source) -> str:
@@ -361,6 +420,8 @@ def _of_known_kind(source: Source) -> str:
             "a template of CloudFormation without a cluster or configuration of Amazon MSK, "
             "which alone are read"
         )
+    if cause := _made_elsewhere(source):
+        return cause
     if other := next((name for shows, name in _PROGRAMS if re.search(shows, source.text)), ""):
         return (
             f"a configuration of {other}, which is not read. Name acks and the like in "

@@ -30,7 +30,7 @@ def read(source: Source) -> Part | None:
     first = next(iter(root.values()), None) if isinstance(root, Block) else None
     if not services and {"image", "environment"} <= block(first).keys():
         services = block(root)  # version 1 of the format
-    if not services:
+    if not any(_RUNS & block(one).keys() for one in services.values()):
         return None
     found = Containers(source)
     fill = _interpolation(source)
@@ -64,6 +64,10 @@ def read(source: Source) -> Part | None:
             "variables of a client such as SPRING_KAFKA_PRODUCER_ACKS"
         )
     return part
+
+
+#: Keys of a service that says what it runs.
+_RUNS = frozenset({"image", "build", "extends", "environment", "env_file", "command", "deploy"})
 
 
 def _extended(service: Block, services: Block) -> Block:

@@ -10,7 +10,7 @@ from ackproof.own_config.listed_topics import REPLICAS
 from ackproof.own_config.names import dotted, is_known
 from ackproof.own_config.parts import Format, Part, RefusalError, Source
 from ackproof.own_config.sections import joined
-from ackproof.own_config.tree import Block, Text, mappings, text
+from ackproof.own_config.tree import Block, Text, block, mappings, text
 
 
 def read(source: Source) -> Part | None:
@@ -27,7 +27,11 @@ def read(source: Source) -> Part | None:
         )
     found = [_by_kafkas_names(pairs) for pairs in plain]
     found_in_texts = [
-        pairs for root in source.documents for node in mappings(root) for pairs in _in_texts(node)
+        pairs
+        for root in source.documents
+        if "AWSTemplateFormatVersion" not in block(root) and "Resources" not in block(root)
+        for node in mappings(root)
+        for pairs in _in_texts(node)
     ]
     of_dotnet = any(
         key[:1].isupper()

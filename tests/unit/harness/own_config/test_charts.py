@@ -86,3 +86,12 @@ def test_a_client_with_a_setting_that_brokers_have_too_is_a_client(name: str, te
     assert producer.settings["acks"].value == "1"
     assert own.broker == {}
     assert own.warnings == ()
+
+
+@pytest.mark.parametrize("separator", ["=", ": "])
+def test_flat_settings_are_of_the_same_kind_as_properties_and_as_yaml(separator: str) -> None:
+    own = read(f"min.insync.replicas{separator}2\nacks{separator}1\n", "flat.conf")
+    [producer] = own.producers
+    assert producer.settings["acks"].value == "1"
+    assert own.broker == {}
+    assert own.warnings == ("flat.conf:1: min.insync.replicas: clients do not read it: not used",)

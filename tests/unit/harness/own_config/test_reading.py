@@ -609,7 +609,6 @@ def test_clients_of_sections_have_their_headings(sections: str, expected: dict[s
 @pytest.mark.parametrize(
     ("name", "text", "warned"),
     [
-        ("flat.yml", "min.insync.replicas: 2\nacks: 1\n", ["acks"]),
         ("values.yaml", "minInsyncReplicas: 2\nreplicaCount: 3\nacks: 1\n", ["acks"]),
         ("values.yaml", "minInsyncReplicas: 2\nreplicaCount: 3\nlogLevel: info\n", []),
     ],

@@ -131,3 +131,39 @@ def test_a_misspelt_setting_of_a_client_is_reported(name: str, text: str, near: 
         one for one in own.warnings if near and one.endswith(f"did you mean '{near}'?")
     ]
     assert any("did you mean" in one for one in own.warnings) is bool(near)
+
+
+def reason(name: str, text: str) -> str:
+    [own] = read_texts({name: text.encode()})
+    [refused] = own.refused
+    return refused.reason
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "cause"),
+    [
+        ("k.nomad", 'job "kafka" {\n  template { data = "{{ with secret }}" }\n}\n', "Nomad"),
+        ("k.rb", "default['a']['kafka']['min_insync_replicas'] = 1\n", "Chef"),
+        ("k.pp", "class kafka::server(\n  $replicas = 1,\n) {\n}\n", "Puppet"),
+        ("k.yml", "kafka_version: 3.9.1\nkafka_min_insync_replicas: 2\n", "a role of Ansible"),
+        ("k.sh", "helm upgrade --install kafka bitnami/kafka \\\n  --set a=1\n", "a chart"),
+        ("k.yml", "apiVersion: dapr.io/v1alpha1\nkind: Component\nspec:\n  type: kafka\n", "Dapr"),
+        (
+            "k.yml",
+            "apiVersion: apps/v1\nkind: StatefulSet\nspec:\n  template:\n    spec:\n"
+            "      volumes:\n      - name: c\n        configMap:\n          name: kafka-config\n",
+            "kafka-config",
+        ),
+    ],
+)
+def test_a_file_of_another_tool_is_refused_with_the_tool_and_a_remedy(
+    name: str, text: str, cause: str
+) -> None:
+    assert cause in reason(name, text)
+    assert not reason(name, text).endswith(".")  # no list of all formats
+
+
+def test_services_that_run_nothing_are_not_taken_for_a_compose_file() -> None:
+    described = "services:\n  app:\n    type: kafka-streams\n    produces: [orders]\n"
+    assert "compose" not in reason("state.yaml", described)
+    assert "compose" in reason("compose.yaml", "services:\n  web:\n    image: nginx\n")
