@@ -11,9 +11,8 @@ from ackproof.own_config.commands import overridden, started, texts
 from ackproof.own_config.configuration import Count, Given, Topic
 from ackproof.own_config.formats import spring
 from ackproof.own_config.formats.properties import classify
-from ackproof.own_config.names import is_known
 from ackproof.own_config.parts import Mounts, Part, RefusalError, Source, together
-from ackproof.own_config.properties import parse
+from ackproof.own_config.properties import settings_in
 from ackproof.own_config.tree import Block, Text, block, items, text
 
 #: Other software with Kafka's protocol.
@@ -169,17 +168,6 @@ def embedded(source: Source, value: Text, name: str = "") -> Part | None:
     if not pairs:
         return None
     return classify(replace(source, hint="broker" if "server" in name else ""), pairs)
-
-
-def settings_in(value: Text) -> dict[str, Text]:
-    """Return the settings of a text inside another file; empty if most of them are not Kafka's."""
-    if "=" not in value or not (value.block or "\n" in value):
-        return {}
-    try:
-        pairs = parse(str(value), value.line + value.block)
-    except RefusalError:
-        return {}
-    return pairs if 2 * sum(map(is_known, pairs)) >= len(pairs) else {}
 
 
 def application(variables: Mapping[str, Text], source: Source, name: str) -> Part | None:

@@ -21,8 +21,12 @@ _ALIASES = {"minimum.in.sync.replicas": MIN_INSYNC_REPLICAS}
 
 
 def listed(source: Source, node: Block) -> Iterator[Topic]:
-    """Yield the topics of lists such as `topics:` whose entries have partitions or replicas."""
+    """Yield the topics of lists such as `topics:` whose entries have partitions or replicas.
+
+    A mapping `defaults` beside a list has what its entries do not state.
+    """
     for parent in mappings(node):
+        shared = block(parent, "defaults") or block(parent, "default")
         for key, value in parent.items():
             if not re.search("topics", key, re.IGNORECASE):
                 continue
@@ -32,8 +36,11 @@ def listed(source: Source, node: Block) -> Iterator[Topic]:
             elif isinstance(value, Block):
                 entries = list(value.items())
             for name, entry in entries:
-                found = topic(source, name, entry) if isinstance(entry, Block) and name else None
-                if found:
+                if not (isinstance(entry, Block) and name):
+                    continue
+                whole = Block(entry.line)
+                whole.update({**shared, **entry})
+                if found := topic(source, name, whole):
                     yield found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
+from ackproof.own_config.names import is_known
 from ackproof.own_config.parts import Part, RefusalError, Source
 from ackproof.own_config.tree import Text
 
@@ -72,3 +73,14 @@ def listed(text: str, number: int) -> dict[str, Text]:
         for key, equals, value in (pair.partition("=") for pair in pairs)
         if equals
     }
+
+
+def settings_in(value: Text) -> dict[str, Text]:
+    """Return the settings of a text inside another file; empty if most of them are not Kafka's."""
+    if "=" not in value or not (value.block or "\n" in value):
+        return {}
+    try:
+        pairs = parse(str(value), value.line + value.block)
+    except RefusalError:
+        return {}
+    return pairs if 2 * sum(map(is_known, pairs)) >= len(pairs) else {}

@@ -388,7 +388,7 @@ _MAPS = re.compile(r"(?m)^\s*(?:- )?configMap:\s*\n\s*(?:defaultMode:.*\n\s*)?na
 
 def _of_roles(source: Source) -> list[str]:
     """Return the variables of a role of Ansible that are called like settings of brokers."""
-    names = re.findall(r"(?m)^(kafka_[a-z_]+)\s*:", source.text)
+    names = re.findall(r"(?m)^(kafka_[a-z_]*(?:replica|isr|unclean|flush)[a-z_]*)\s*:", source.text)
     return [name for name in names if name[6:].replace("_", ".") in known("broker")]
 
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from ackproof.own_config.configuration import Count, Given
 from ackproof.own_config.environment import version
-from ackproof.own_config.formats import settings_tree
 from ackproof.own_config.parts import Format, Part, Source
-from ackproof.own_config.tree import Block, Text, block, text
+from ackproof.own_config.sections import joined
+from ackproof.own_config.tree import Block, Text, block, mappings, text
 
 
 def read(source: Source) -> Part | None:
@@ -17,18 +17,24 @@ def read(source: Source) -> Part | None:
     package = text(root, "all", "vars", "confluent_package_version")
     if "kafka_broker" not in root or not (package or "zookeeper" in root or _CONTROLLERS in root):
         return None
-    part = settings_tree.read(source)
+    part = joined(
+        source,
+        "cp-ansible",
+        [
+            {key: value for key, value in node.items() if isinstance(value, Text)}
+            for node in mappings(root)
+        ],
+    )
     image = Text.at(f"confluentinc/cp-server:{package}", package.line) if package else None
     kafka = version(image, source) if image else None
     if part is None and kafka is None:
         return None
     hosts = block(root, "kafka_broker", "hosts")
     count = Count(len(hosts), source.at(hosts.line)) if hosts else None
-    found = part or Part(shape="")
+    found = part or Part(shape="cp-ansible")
     of_brokers = [node for node in found.nodes if "broker" in node.roles]
     return replace(
         found,
-        shape="cp-ansible",
         kafka=kafka,
         mode=_mode(source, root),
         nodes=tuple(

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ackproof.own_config.containers import settings_in
 from ackproof.own_config.listed_topics import REPLICAS
 from ackproof.own_config.names import dotted, is_known
 from ackproof.own_config.parts import Format, Part, RefusalError, Source
+from ackproof.own_config.properties import settings_in
 from ackproof.own_config.sections import joined
 from ackproof.own_config.tree import Block, Text, block, mappings, text
 

@@ -110,3 +110,12 @@ def test_replicas_without_partitions_stay_a_number_of_brokers() -> None:
 def test_topics_of_other_software_are_not_read(text: str) -> None:
     [refused] = read(text).refused
     assert refused.file == "topics.yaml"
+
+
+def test_defaults_beside_a_list_are_those_of_its_topics() -> None:
+    own = read(
+        "defaults: {partitions: 1, replication: 3}\n"
+        "shared_topics:\n- {name: orders, partitions: 6}\n- {name: clicks, replication: 1}\n"
+        "- {name: audit}\n"
+    )
+    assert told(own) == [("orders", "3", {}), ("clicks", "1", {}), ("audit", "3", {})]
