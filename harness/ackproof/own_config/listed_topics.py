@@ -15,7 +15,7 @@ from ackproof_model.kafka_settings import MIN_INSYNC_REPLICAS, REPLICATION_FACTO
 REPLICAS = ("replicationFactor", "replication_factor", "replicas", "replication")
 _PARTITIONS = ("partitions", "partitionCount", "numPartitions", "num_partitions")
 _NAMES = ("name", "topic", "topicName", "topic_name")
-_CONFIGS = ("config", "configs", "settings")
+_CONFIGS = ("config", "configs", "configuration", "settings")
 #: Names of settings that are not Kafka's in another spelling.
 _ALIASES = {"minimum.in.sync.replicas": MIN_INSYNC_REPLICAS}
 

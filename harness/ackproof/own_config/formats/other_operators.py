@@ -1,71 +1,86 @@
-"""Topics that other operators make in Kubernetes, such as Crossplane's provider."""
+"""Topics that other operators and tools make in Kubernetes: Crossplane, Jikkou, NAIS, one's own."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 
-from ackproof.own_config.configuration import Topic
-from ackproof.own_config.operators import count_of, name_of, resources_of, whole
+from ackproof.own_config.listed_topics import own_name, topic
+from ackproof.own_config.operators import name_of, resources_of
 from ackproof.own_config.parts import Format, Part, RefusalError, Source
-from ackproof.own_config.tree import Block, block, flat, text
+from ackproof.own_config.tree import Block, block, items, text
 
-#: The names that operators use for the same value.
-_REPLICAS = ("replicationFactor", "replicas")
-_SETTINGS = ("config", "configs", "configuration")
+
+def read(source: Source) -> Part | None:
+    """Read resources of the kinds KafkaTopic, KafkaTopicList and Topic."""
+    resources = [root for root in source.documents if isinstance(root, Block)]
+    found = resources_of(source, "/")
+    if any(
+        _REDPANDA in (text(one, "apiVersion") or "") and text(one, "kind") in _KINDS
+        for one in found
+    ):
+        raise RefusalError("topics of Redpanda, which replicates by other rules than Apache Kafka")
+    maps = {
+        name_of(one): block(one, "data") for one in resources if text(one, "kind") == "ConfigMap"
+    }
+    topics = tuple(
+        one
+        for resource in found
+        for name, entry in _entries(resource)
+        if (one := topic(source, name, _with_maps(entry, maps))) and one.replication_factor
+    )
+    return Part(shape="operators", topics=topics) if topics else None
+
+
 _KINDS = ("KafkaTopic", "Topic")
 _REDPANDA = "cluster.redpanda.com"
 
 
-def read(source: Source) -> Part | None:
-    """Read topics of any API group that have Kafka's replicas or settings."""
-    found = [one for one in resources_of(source, "/") if text(one, "kind") in _KINDS]
-    if any(_REDPANDA in (text(one, "apiVersion") or "") for one in found):
-        raise RefusalError("topics of Redpanda, which replicates by other rules than Apache Kafka")
-    topics = [one for one in found if _key(_spec(one), _REPLICAS)]
-    if not topics:
-        return None
-    part = Part(shape="", topics=tuple(_topic(source, one) for one in topics))
-    return whole("operators", [part], "", topics)
+def _entries(resource: Block) -> Iterator[tuple[str, Block]]:
+    """Yield the topics of a resource with their names."""
+    kind = str(text(resource, "kind") or "")
+    spec = block(resource, "spec")
+    if kind == "KafkaTopicList":
+        inside = items(spec, "topics") or items(resource, "items")
+        yield from ((own_name(one), one) for one in inside if isinstance(one, Block))
+    elif kind in _KINDS:
+        spec = block(spec, "forProvider") or spec
+        yield own_name(spec) or name_of(resource), spec
 
 
-def _spec(resource: Block) -> Block:
-    """Return the desired state; Crossplane has it in `forProvider`."""
-    return block(resource, "spec", "forProvider") or block(resource, "spec")
-
-
-def _key(spec: Block, names: Sequence[str]) -> str:
-    return next((name for name in names if name in spec), "")
-
-
-def _topic(source: Source, resource: Block) -> Topic:
-    spec = _spec(resource)
-    return Topic(
-        name=str(text(spec, "topicName") or text(spec, "name") or name_of(resource)),
-        partitions=count_of(source, spec, "partitions", 1),
-        replication_factor=count_of(source, spec, _key(spec, _REPLICAS), 1),
-        settings=source.settings(flat(block(spec, _key(spec, _SETTINGS)))),
-    )
+def _with_maps(entry: Block, maps: dict[str, Block]) -> Block:
+    """Return a topic with the settings of Jikkou's ConfigMaps to which it refers."""
+    refs = [one for key in ("configMapRefs", "config_map_refs") for one in items(entry, key)]
+    shared = [maps[str(one)] for one in refs if str(one) in maps]
+    if not shared:
+        return entry
+    merged = Block(entry.line)
+    merged.update(entry)
+    merged.lines = entry.lines
+    merged["config"] = Block(entry.line)
+    for one in (*shared, block(entry, "configs"), block(entry, "config")):
+        merged["config"].update(one)
+    return merged
 
 
 _EXAMPLE = """\
-apiVersion: topic.kafka.crossplane.io/v1alpha1
-kind: Topic
+apiVersion: kafka.jikkou.io/v1beta2
+kind: KafkaTopic
 metadata:
   name: orders
 spec:
-  forProvider:
-    replicationFactor: 3
-    partitions: 1
-    config:
-      min.insync.replicas: "2"
+  partitions: 12
+  replicas: 3
+  configs:
+    min.insync.replicas: 2
 """
 FORMAT = Format(
     name="other operators",
     order=85,
-    reads="`Topic` and `KafkaTopic` of any other API group, such as Crossplane's",
+    reads="`Topic`, `KafkaTopic` and `KafkaTopicList` of any other API group, such as "
+    "Crossplane's, Jikkou's and NAIS'",
     patterns=("*.yml", "*.yaml"),
-    mentions="replic",
-    examples={"topic.yaml": _EXAMPLE},
+    mentions="topic",
+    examples={"jikkou.yaml": _EXAMPLE},
     read=read,
     notation="tree",
 )

@@ -84,7 +84,7 @@ spec:
 """
 FORMAT = Format(
     name="Stackable",
-    order=85,
+    order=75,
     reads="`KafkaCluster`",
     patterns=("*.yml", "*.yaml"),
     mentions="kafka",
