@@ -332,6 +332,9 @@ def test_producer_that_begins_while_the_leader_changes_may_take_the_wrong_ack(fa
     begins = f"{failure}+client_crash"
     several = {"producer": IDEMPOTENT, **LIBRDKAFKA}
     assert begins in sets(risks(**several), LOST)
+    of_b55 = {risk.failures: risk.runs for risk in risks(**several) if risk.case == "B55"}
+    assert {bool(runs) for failures, runs in of_b55.items() if len(failures) == 1} == {True}
+    assert {bool(runs) for failures, runs in of_b55.items() if len(failures) == 2} == {False}
     assert {failure} & sets(risks(**several), LOST) == set()  # without a producer that begins
     for twin in (
         {"producer": {**IDEMPOTENT, IN_FLIGHT: "1"}, **LIBRDKAFKA},
