@@ -239,8 +239,9 @@ class Answer:
     that decide and that no file states. survives: sets of failures after which no acked record is
     lost, as a complete search or an argument shows. promised: the failures of `--survive`, with
     what becomes of them. always_lost: whether something is lost under every combination of values
-    that no file states. storage: what holds the logs, if a file shows it. alike: further topics
-    with the same answer.
+    that no file states. storage: what holds the logs, if a file shows it. usual: the answer for the
+    usual values, if files leave much open. assumed: in that answer, the values that it assumes.
+    alike: further topics with the same answer.
     alternatives: the answers after one change, after two, and so on. table: of failures; None if no
     output shows it (`Detail`). verdict, ways, worst: about the losses that were not accepted, once
     the audit is finished. worst: the worst one, with its trace.
@@ -259,6 +260,8 @@ class Answer:
     promised: tuple[Promised, ...] = ()
     always_lost: bool = False
     storage: Storage | None = None
+    usual: Answer | None = None
+    assumed: Mapping[str, str] = field(default_factory=dict)
     alike: tuple[str, ...] = ()
     alternatives: tuple[Alternative, ...] = ()
     table: Table | None = None

@@ -33,6 +33,7 @@ from ackproof.audit.setups import (
     writers,
 )
 from ackproof.audit.table import table
+from ackproof.audit.usual import little_known, usual
 from ackproof.kafka_versions import other_rules
 from ackproof.own_config.configuration import (
     KAFKA,
@@ -184,6 +185,9 @@ def _answer(group: Sequence[Setup], detail: Detail) -> Answer:
     if Detail.TABLES in detail:
         by_change = [(_head(d[-1], first.own), of) for d, of in after]
         answer = replace(answer, table=table(answer, assumed, by_change))
+        if little_known(answer):
+            setup, values = usual(group)
+            answer = replace(answer, usual=replace(_answer([setup], detail), assumed=values))
     return answer
 
 

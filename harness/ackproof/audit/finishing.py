@@ -25,22 +25,43 @@ def finished(audit: Audit) -> Audit:
     answers: list[Answer] = []
     groups: list[Group] = []
     for group in _alike(audit.answers):
-        lost = _losses(group[0])
-        ways = _ways(lost)
-        verdict = _verdict(group[0], ways, lost)
-        worst = next((risk for risk in lost if risk.trace or risk.untraced), None)
-        if worst and worst.untraced:
-            worst = traced(worst.untraced, worst)
+        first = _judged(group[0])
         alike = tuple(answer.topic for answer in group[1:])
         many = len(alike) >= _MOST_ALIKE
         kept = [
-            replace(answer, verdict=verdict, ways=ways, worst=worst, alike=alike if many else ())
+            replace(
+                answer,
+                verdict=first.verdict,
+                ways=first.ways,
+                worst=first.worst,
+                usual=first.usual,
+                alike=alike if many else (),
+            )
             for answer in (group[:1] if many else group)
         ]
         answers += kept
         topics = tuple(answer.topic for answer in group if answer.topic)
         groups.append(Group(answer=kept[0], topics=topics))
     return replace(audit, answers=tuple(answers), groups=tuple(_worst_first(groups)))
+
+
+def _judged(answer: Answer) -> Answer:
+    """Return an answer with its verdict, also that for the usual values."""
+    lost = _losses(answer)
+    ways = _ways(lost)
+    worst = next((risk for risk in lost if risk.trace or risk.untraced), None)
+    if worst and worst.untraced:
+        worst = traced(worst.untraced, worst)
+    usual = answer.usual
+    if usual:
+        accepted = {(one.effect, one.case, one.failures): one.accepted for one in answer.risks}
+        risks = (
+            replace(one, accepted=accepted.get((one.effect, one.case, one.failures), ""))
+            for one in usual.risks
+        )
+        usual = _judged(replace(usual, risks=tuple(risks)))
+    verdict = _verdict(answer, ways, lost)
+    return replace(answer, verdict=verdict, ways=ways, worst=worst, usual=usual)
 
 
 def _losses(answer: Answer) -> list[Risk]:

@@ -6,6 +6,7 @@ the topic share one.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -18,12 +19,13 @@ from ackproof.audit.answer import (
     Outcome,
     Risk,
     Verdict,
+    Word,
 )
-from ackproof.audit.failure import Failures
+from ackproof.audit.failure import Failures, covers
 from ackproof.audit.outputs.cells import ShownTable, shown
 from ackproof.audit.promise import loses_after
 from ackproof.audit.table import STOPS
-from ackproof.audit.words import EFFECTS, condition, phrase, phrase_of_any
+from ackproof.audit.words import EFFECTS, condition, phrase, phrase_of, phrase_of_any
 from ackproof.own_config.configuration import (
     JAVA_CLIENT,
     KAFKA,
@@ -33,6 +35,7 @@ from ackproof.own_config.configuration import (
     Origin,
     Storage,
 )
+from ackproof.safer_settings import KAFKA as VERSION
 from ackproof.safer_settings import spelled
 from ackproof_model.kafka_settings import (
     AUTO_OFFSET_RESET,
@@ -41,8 +44,10 @@ from ackproof_model.kafka_settings import (
     ENABLE_IDEMPOTENCE,
     ISOLATION_LEVEL,
     MAX_IN_FLIGHT_REQUESTS_PER_CONNECTION,
+    MIN_INSYNC_REPLICAS,
     REPLICATION_FACTOR,
     TRANSACTIONAL_ID,
+    UNCLEAN_LEADER_ELECTION_ENABLE,
 )
 
 _CLIENT_SETTINGS = (
@@ -64,7 +69,9 @@ class Summary:
 
     verdict_text: in which ways, or on what it depends. storage: what empties the logs that no
     volume holds; '' if there are none. changes: each with the cost. notes: a
-    sentence for each other risk that the table cannot explain.
+    sentence for each other risk that the table cannot explain. If files leave much open: always:
+    what loses records whatever the rest is; questions: about the values that decide most, each with
+    how to answer it; usual: the summary for the usual values.
     """
 
     answer: Answer
@@ -80,6 +87,9 @@ class Summary:
     changes: tuple[Decision, ...]
     notes: tuple[str, ...]
     accepted: tuple[str, ...]
+    always: tuple[str, ...] = ()
+    questions: tuple[tuple[str, str], ...] = ()
+    usual: Summary | None = None
 
     @property
     def verdict(self) -> Verdict:
@@ -173,7 +183,67 @@ def _summary(group: Group) -> Summary:
         changes=_changes(answer),
         notes=tuple(_notes(answer)),
         accepted=tuple(_accepted(answer)),
+        always=tuple(_always(answer)) if answer.usual else (),
+        questions=tuple(_questions(answer)) if answer.usual else (),
+        usual=_summary(Group(answer=answer.usual, topics=group.topics)) if answer.usual else None,
     )
+
+
+#: How to state a value that no file states, as a question with its answer.
+_ASKED = {
+    VERSION: ("which version of Kafka do the brokers run?", "--kafka VERSION"),
+    REPLICATION_FACTOR: (
+        "how many replicas has the topic?",
+        "add the output of kafka-topics --describe, or its file",
+    ),
+    MIN_INSYNC_REPLICAS: (
+        "what is min.insync.replicas?",
+        "add the brokers' file or the output of kafka-topics --describe",
+    ),
+    UNCLEAN_LEADER_ELECTION_ENABLE: (
+        "are unclean elections enabled?",
+        "add the brokers' file or the output of kafka-topics --describe",
+    ),
+    "kafka.mode": ("KRaft or ZooKeeper?", "add the brokers' file"),
+    "acks": ("which acks has the producer?", "add its file"),
+    "producer.version": ("which version has the producer's library?", "add the log of its start"),
+    "racks": ("over how many racks are brokers spread?", "add the brokers' files"),
+}
+_MOST_ASKED = 2
+_LOSES = (Word.LOSES, Word.CAN_LOSE)
+
+
+def _questions(answer: Answer) -> Iterator[tuple[str, str]]:
+    """Yield the unstated values on which most losses depend, as questions with how to answer."""
+    numbers = Counter(
+        key for risk in answer.risks if risk.effect is Effect.LOST for key in risk.when
+    )
+    asked = [key for key, _ in numbers.most_common() if key in _ASKED]
+    yield from (_ASKED[key] for key in asked[:_MOST_ASKED])
+
+
+def _always(answer: Answer) -> Iterator[str]:
+    """Yield what loses records whatever the rest is, or with any factor above 1."""
+    table = answer.table
+    if table is None:
+        return
+    said: list[Failures] = []
+    for row in table.rows:
+        if row.effect is not Effect.LOST or all(_said(one, said) for one in row.sets):
+            continue
+        cells = [cell for cell, of in zip(row.cells, table.columns, strict=True) if not of.changes]
+        sole = [of.values == ("1",) for of in table.columns if not of.changes]
+        lost = [cell.word in _LOSES and not cell.conditions for cell in cells]
+        if all(sole) or not all(loses or one for loses, one in zip(lost, sole, strict=True)):
+            continue
+        said += row.sets
+        only = "" if all(lost) else ", with any replication factor above 1"
+        verb = "are" if all(cell.word is Word.LOSES for cell in cells) else "may be"
+        yield f"{phrase_of(row.sets)}: acknowledged records {verb} lost{only}"
+
+
+def _said(failures: Failures, said: Sequence[Failures]) -> bool:
+    return any(covers(one, failures) for one in said)
 
 
 def _accepted(answer: Answer) -> Iterator[str]:

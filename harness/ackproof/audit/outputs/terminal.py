@@ -28,7 +28,9 @@ _OUTCOMES = {
 }
 #: Groups of topics that are listed after the first one.
 _MOST_GROUPS = 12
-_MOST_WARNINGS = 8
+_MOST_WARNINGS = 4
+#: The most losses that are listed as needing no assumption, and the most notes.
+_MOST_ALWAYS, _MOST_NOTES = 2, 3
 #: Characters of a screen on which known losses stand beside the failures; those of a column's head.
 _NARROW, _CELL = 100, 12
 #: Characters that the names of failures need at least, with the margins and the runs.
@@ -50,7 +52,8 @@ def print_audit(console: Console, audit: Audit, *, verbose: bool = False) -> Non
     for at, summary in enumerate(groups if verbose else groups[:1]):
         if at:
             console.print()
-        _print_summary(console, audit, summary, files=[one.file for one in audit.read])
+        files = [one.file for one in audit.read]
+        _print_summary(console, audit, summary, files, verbose=verbose)
     if not verbose and len(groups) > 1:
         _print_others(console, groups[1:])
     if audit.not_looked_at:
@@ -90,7 +93,9 @@ def _print_difference(console: Console, difference: Difference) -> None:
     console.print()
 
 
-def _print_summary(console: Console, audit: Audit, summary: Summary, files: list[str]) -> None:
+def _print_summary(
+    console: Console, audit: Audit, summary: Summary, files: list[str], *, verbose: bool
+) -> None:
     head = Text(f"{summary.question}  ", style="bold")
     head.append(summary.verdict, style=_TONES.get(summary.verdict, "bold yellow"))
     head.append(f"{summary.headline.removeprefix(summary.verdict)}.")
@@ -102,6 +107,9 @@ def _print_summary(console: Console, audit: Audit, summary: Summary, files: list
     for at, fact in enumerate(summary.facts or ("",)):
         line = ": ".join(filter(None, (version, fact))) if at == 0 else fact
         print_item(console, "  ", line, style="dim")
+    if summary.usual and not verbose:
+        _print_brief(console, summary, summary.usual)
+        return
     if summary.answer.unstated:
         names = ", ".join(summary.answer.unstated)
         print_item(console, "  ", f"The files leave {names} open: the answers are for each value.")
@@ -122,8 +130,7 @@ def _print_summary(console: Console, audit: Audit, summary: Summary, files: list
         console.print()
         print_item(console, " ", f"{summary.how_head}: {' '.join(summary.how)}")
     _print_changes(console, summary)
-    for note in summary.notes:
-        print_item(console, " ", note)
+    _print_notes(console, summary, most=None if verbose else _MOST_NOTES)
     for accepted in summary.accepted:
         print_item(console, " ", f"Accepted: {accepted}", style="dim")
     if summary.how_case:
@@ -133,9 +140,56 @@ def _print_summary(console: Console, audit: Audit, summary: Summary, files: list
         console.print(Text(f" See it happen: {command}"), highlight=False, soft_wrap=True)
 
 
-def _tables(summary: Summary, width: int) -> Iterator[Table]:
-    """Yield a table, or several one below the other if its columns are wider than the screen."""
-    heads = ["\n".join(wrap(head, _CELL, break_long_words=False)) for head in summary.table.columns]
+def _print_notes(console: Console, summary: Summary, most: int | None) -> None:
+    for note in summary.notes[:most]:
+        print_item(console, " ", note)
+    if most and (left := len(summary.notes[most:])):
+        effects = f"{left} more effect{'s' * (left > 1)}"
+        say(console, f" and {effects} in words (-v shows all)", style="dim")
+
+
+#: Before each line of an answer that holds only for the usual values.
+_ASSUMED = " assumed │ "
+
+
+def _print_brief(console: Console, summary: Summary, usual: Summary) -> None:
+    """Print what holds for all values, what would decide most, and the answer for usual values."""
+    for line in summary.always[:_MOST_ALWAYS]:
+        print_item(console, "  Whatever the rest is: ", line, style="bold")
+    for question, answer in summary.questions:
+        print_item(console, "  ", f"Open: {question} ({answer})")
+    values = ", ".join(f"{key}={value}" for key, value in usual.answer.assumed.items())
+    console.print()
+    _print_marked(console, usual, f"{values}: {usual.headline}.")
+    say(console, " -v shows the table for all values, --json has every answer", style="dim")
+
+
+def _print_marked(console: Console, usual: Summary, head: str) -> None:
+    """Print the answer for usual values, with a mark before each line."""
+    width = console.width
+    console.width = width - len(_ASSUMED)
+    try:
+        with console.capture() as captured:
+            say(console, head, style="bold")
+            for table in _tables(usual, console.width, most=2):
+                console.print(table)
+            _print_changes(console, usual, most=1)
+            if usual.notes:
+                left = len(usual.notes)
+                say(console, f"and {left} effect{'s' * (left > 1)} in words")
+    finally:
+        console.width = width
+    for line in captured.get().splitlines():
+        console.print(Text(_ASSUMED, style="dim") + Text.from_ansi(line.rstrip()))
+
+
+def _tables(summary: Summary, width: int, most: int | None = None) -> Iterator[Table]:
+    """Yield a table, or several one below the other if its columns are wider than the screen.
+
+    most: the number of columns; None for all.
+    """
+    columns = summary.table.columns[:most]
+    heads = ["\n".join(wrap(head, _CELL, break_long_words=False)) for head in columns]
     first = 0
     while first < len(heads):
         last, room = first, width - _LABEL
@@ -148,8 +202,9 @@ def _tables(summary: Summary, width: int) -> Iterator[Table]:
             if room < 0 and last > first:
                 break
             last += 1
-        columns = range(first, last)
-        yield _table(summary, [heads[at] for at in columns], columns, width, last == len(heads))
+        shown = range(first, last)
+        with_runs = most is None and last == len(heads)
+        yield _table(summary, [heads[at] for at in shown], shown, width, with_runs)
         first = last
 
 
@@ -180,12 +235,12 @@ def _table(
     return table
 
 
-def _print_changes(console: Console, summary: Summary) -> None:
+def _print_changes(console: Console, summary: Summary, most: int | None = None) -> None:
     if not summary.changes:
         return
     console.print()
     labels = ("Change first: ", "then: ")
-    for at, change in enumerate(summary.changes):
+    for at, change in enumerate(summary.changes[:most]):
         where = f"now {change.value}, {change.source}"
         if change.source is NoFile.UNSTATED:
             where = "no file states it"
@@ -201,6 +256,9 @@ def _print_others(console: Console, groups: list[Summary]) -> None:
     console.print()
     console.print(Text("Other topics, the weakest first:", style="bold"))
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 1))
+    for share in (3, 4, None, None):
+        most = console.width // share if share else None
+        table.add_column(no_wrap=True, overflow="ellipsis", max_width=most)
     for group in groups[:_MOST_GROUPS]:
         more = f" and {len(group.topics) - 1:,} alike" if len(group.topics) > 1 else ""
         named = f"{group.topics[0]}{more}" if group.topics else "any topic"

@@ -1,0 +1,52 @@
+"""The usual values of what no file states: an assumption, beside the answer for every value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from ackproof.audit.answer import Answer
+from ackproof.audit.assumption import Versions
+from ackproof.audit.setups import KAFKA, MINIMUM, MODE, REPLICAS, UNCLEAN, Setup
+from ackproof.kafka_versions import DEFAULT_KAFKA
+from ackproof.own_config.configuration import Given, NoFile
+from ackproof_model.kafka_settings import ACKS, ENABLE_IDEMPOTENCE
+
+#: Usual values; of others the last one is used, which for versions of clients is the newest.
+_USUAL = {
+    REPLICAS: "3",
+    MINIMUM: "1",
+    UNCLEAN: "false",
+    MODE: "kraft",
+    ACKS: "all",
+    ENABLE_IDEMPOTENCE: "true",
+}
+
+
+def little_known(answer: Answer) -> bool:
+    """Whether files leave the version open, or several other values."""
+    return KAFKA in answer.unstated or len(answer.unstated) > 1
+
+
+def usual(group: Sequence[Setup]) -> tuple[Setup, Mapping[str, str]]:
+    """Return the setup with the usual values, as if they were stated, and these values."""
+    left = list(group)
+    for key in dict.fromkeys(key for setup in group for key in setup.when):
+        left = [setup for setup in left if _is_usual(key, setup.when.get(key, ""))] or left
+    chosen = left[-1]
+    values = {
+        key: _release(chosen, value) if isinstance(value, Versions) else value
+        for key, value in chosen.when.items()
+    }
+    settings = dict(chosen.settings)
+    if REPLICAS in chosen.when:
+        settings[REPLICAS] = Given(str(chosen.when[REPLICAS]), NoFile.ASSUMED)
+    return replace(chosen, when={}, settings=settings), values
+
+
+def _release(setup: Setup, value: Versions) -> str:
+    return DEFAULT_KAFKA if value.newest else setup.partition.kafka_version
+
+
+def _is_usual(key: str, value: str | Versions) -> bool:
+    return value.newest if isinstance(value, Versions) else value == _USUAL.get(key)

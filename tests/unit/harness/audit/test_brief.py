@@ -1,0 +1,110 @@
+"""What the terminal prints where files leave much open: one screen, with what it assumes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
+
+import pytest
+
+from ackproof.audit.answer import Audit
+from ackproof.audit.auditing import audit_clusters
+from ackproof.audit.detail import Detail
+from ackproof.audit.failing import thresholds, with_failing
+from ackproof.audit.finishing import finished
+from ackproof.audit.outputs.terminal import print_audit
+from ackproof.console import Console
+from ackproof.own_config.reading import read_clusters, read_texts
+
+DATA = Path(__file__).parents[3] / "data"
+FILES = sorted(
+    path
+    for folder in ("own_config", "cases")
+    for path in (DATA / folder).iterdir()
+    if path.is_file() and path.name not in ("expected.json", "refused.json")
+)
+#: All of them take some three minutes.
+SAMPLED = FILES if os.environ.get("ACKPROOF_ALL_SCREENS") else FILES[::12]
+MOST = 45
+MARK = "assumed │"
+
+
+def printed(audit: Audit, *, verbose: bool = False) -> list[str]:
+    """Return the lines at 100 columns, without the line of each further group."""
+    out = StringIO()
+    worst = replace(audit, groups=audit.groups[:1])
+    print_audit(Console(file=out, width=100), worst, verbose=verbose)
+    return out.getvalue().splitlines()
+
+
+def audit(files: Mapping[str, str], kafka: str = "") -> Audit:
+    texts = {name: text.encode() for name, text in files.items()}
+    whole = audit_clusters(read_texts(texts, kafka=kafka), detail=Detail.TABLES)
+    return finished(with_failing(whole, thresholds([])))
+
+
+@pytest.mark.parametrize("path", SAMPLED, ids=lambda path: path.name)
+def test_the_worst_topic_of_every_input_fits_on_a_screen(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(path.parent)
+    whole = audit_clusters(read_clusters([Path(path.name)]), detail=Detail.TABLES)
+    lines = printed(finished(with_failing(whole, thresholds([]))))
+    assert len(lines) <= MOST, "\n".join(lines)
+    assert max(map(len, lines)) <= 100
+
+
+def test_what_holds_for_all_values_comes_before_what_is_assumed() -> None:
+    lines = printed(audit({"producer.properties": "acks=1\n"}))
+    text = " ".join(" ".join(lines).split())
+    assert "Whatever the rest is: a broker crashes, restarts or is fenced" in text
+    assert "with any replication factor above 1" in text
+    first = next(at for at, line in enumerate(lines) if MARK in line)
+    assert any("Whatever the rest is" in line for line in lines[:first])
+    assert "CAN LOSE" not in "".join(line for line in lines if MARK not in line)
+
+
+def test_a_question_names_the_option_that_answers_it() -> None:
+    asked = [line for line in printed(audit({"p.properties": "acks=all\n"})) if "Open:" in line]
+    assert 1 <= len(asked) <= 2
+    assert any("--kafka VERSION" in line for line in asked)
+    stated = printed(audit({"p.properties": "acks=all\n"}, kafka="3.9.1"))
+    assert not any("--kafka VERSION" in line for line in stated)
+
+
+def test_an_assumed_answer_does_not_decide_the_exit_code() -> None:
+    """Two copies of each acked record are safe from Kafka 4.1 on, and not before."""
+    topic = "replication.factor=3\nmin.insync.replicas=2\nunclean.leader.election.enable=false\n"
+    whole = audit({"topic.properties": topic, "producer.properties": "acks=all\n"})
+    [answer] = whole.answers
+    assert answer.usual is not None
+    assert whole.fails
+    assert answer.usual.assumed["kafka.version"] == "4.4.0"
+    assert all(not risk.when.get("kafka.version") for risk in answer.usual.risks)
+    lost = [
+        {risk.failures for risk in one.risks if risk.effect == "lost"}
+        for one in (answer.usual, answer)
+    ]
+    assert lost[0] < lost[1]
+
+
+def test_the_full_table_is_there_on_request() -> None:
+    whole = audit({"producer.properties": "acks=all\n"})
+    verbose = printed(whole, verbose=True)
+    assert not any(MARK in line for line in verbose)
+    assert any("replicas=2" in line for line in verbose)
+    assert len(verbose) > MOST
+
+
+def test_where_all_is_stated_nothing_is_assumed() -> None:
+    broker = (
+        "process.roles=broker,controller\nnode.id=1\ncontroller.quorum.voters=1@a:9093\n"
+        "default.replication.factor=1\n"
+    )
+    files = {"server.properties": broker, "producer.properties": "acks=all\n"}
+    whole = audit(files, kafka="4.1.0")
+    assert [answer.usual for answer in whole.answers] == [None]
+    assert not any(MARK in line for line in printed(whole))
