@@ -56,7 +56,9 @@ def _message(given: Any, command: str) -> str:
     name = type(given).__name__
     message = str(given.message or "").rstrip(".")
     if name == "NoSuchOption":
-        similar = " or ".join(given.possibilities or ())
+        near = given.possibilities or ()
+        longer = [name for name in near if name.startswith(given.option_name)]
+        similar = " or ".join(longer or near)
         return f"{command} has no option {given.option_name}" + (
             f"; did you mean {similar}?" if similar else ""
         )
