@@ -60,6 +60,9 @@ class Containers:
             self.unread += unread
             if mounts and not unread:
                 mounts = replace(mounts, log_dirs=environment.log_dirs(str(image or "")))
+                if not {"log.dirs", "log.dir"} & settings.keys():
+                    held = [one for one in mounts.mounts if not _shadowed(one.path, mounts)]
+                    mounts = replace(mounts, mounts=tuple(held))
             node = environment.node(
                 name,
                 settings,
@@ -105,6 +108,17 @@ class Containers:
             ),
             unread=() if self.has_properties else tuple(self.unread),
         )
+
+
+def _shadowed(path: str, mounts: Mounts) -> bool:
+    """Whether a mount is above the folder of the logs, which images declare as a volume of its own.
+
+    The engine then mounts an anonymous volume inside, so that the logs are not in the folder above.
+    """
+    above = path.rstrip("/") + "/"
+    return any(
+        folder in environment.VOLUMES and folder.startswith(above) for folder in mounts.log_dirs
+    )
 
 
 def env_files(container: Block) -> list[Text]:

@@ -142,6 +142,10 @@ _LOG_DIRS = (
 )
 
 
+#: Folders of logs that an image's Dockerfile declares as a VOLUME: Confluent's.
+VOLUMES = frozenset({"/var/lib/kafka/data"})
+
+
 def log_dirs(image: str) -> tuple[str, ...]:
     """Return the folders of the logs in an image without settings; empty if not known."""
     name = re.sub(r"[:@][^/]*$", "", image)

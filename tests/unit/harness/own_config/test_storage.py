@@ -40,7 +40,13 @@ CONFLUENT, APACHE, BITNAMI = (
     [
         (CONFLUENT, NODE, "", (CONTAINER, True, "volumes=none for /var/lib/kafka/data", 2)),
         (CONFLUENT, NODE, "volumes: ['data:/var/lib/kafka/data']", (VOLUME, 5)),
-        (CONFLUENT, NODE, "volumes: ['./data:/var/lib/kafka']", (VOLUME, 5)),
+        (CONFLUENT, NODE, "volumes: ['./data:/var/lib/kafka']", (CONTAINER, 2)),  # a VOLUME below
+        (
+            CONFLUENT,
+            f"{NODE}, KAFKA_LOG_DIRS: /var/lib/kafka/logs",
+            "volumes: ['./data:/var/lib/kafka']",
+            (VOLUME, 5),
+        ),
         (CONFLUENT, NODE, "volumes: ['${DATA:-./d}:/var/lib/kafka/data:rw']", (VOLUME, 5)),
         (CONFLUENT, NODE, "volumes: ['/var/lib/kafka/data']", (CONTAINER, 5)),
         (CONFLUENT, NODE, "volumes: [{type: volume, target: /var/lib/kafka/data}]", (CONTAINER, 5)),
