@@ -11,7 +11,7 @@ from ackproof.own_config.clients import client, clients, under
 from ackproof.own_config.configuration import Default
 from ackproof.own_config.formats import micronaut
 from ackproof.own_config.formats.streams import streams
-from ackproof.own_config.names import is_known
+from ackproof.own_config.names import is_client, is_known
 from ackproof.own_config.parts import Format, Part, Source
 from ackproof.own_config.tree import Text
 
@@ -21,7 +21,7 @@ _CHANNEL = re.compile(
 _CONNECTOR = "mp.messaging.connector.smallrye-kafka."
 
 
-def _clients(source: Source, pairs: Mapping[str, Text]) -> Part:
+def _clients(source: Source, pairs: Mapping[str, Text]) -> Part | None:
     """Return the clients of Quarkus: a producer for each outgoing channel, else a consumer.
 
     SmallRye's connector has acks=1 unless a channel or `kafka.acks` says otherwise.
@@ -43,6 +43,8 @@ def _clients(source: Source, pairs: Mapping[str, Text]) -> Part:
             if name := pairs.get("quarkus.kafka-streams.application-id"):
                 of_streams["application.id"] = name
             return streams(source, of_streams, "quarkus")
+        if channels and not any(map(is_client, common)):
+            return None  # all channels are of other software, such as smallrye-in-memory in tests
         return client(source, common, framework="Quarkus", library="java", shape="quarkus")
     return clients(
         source,

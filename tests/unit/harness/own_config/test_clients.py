@@ -65,3 +65,24 @@ def test_settings_of_topics_in_a_file_of_kcat_are_those_of_the_producer(
     [own] = read_texts({"kcat.conf": f"metadata.broker.list=k:9092\n{line}\n".encode()})
     [producer] = own.producers
     assert producer.settings[key].value == "1"
+
+
+@pytest.mark.parametrize(
+    ("of_profile", "producers"),
+    [
+        ("%test.mp.messaging.incoming.a.connector=smallrye-in-memory\n", []),
+        ("%test.kafka.acks=all\n%test.mp.messaging.outgoing.b.connector=smallrye-kafka\n", ["b"]),
+    ],
+)
+def test_a_profile_whose_channels_are_not_kafkas_adds_no_producer(
+    of_profile: str, producers: list[str]
+) -> None:
+    text = (
+        "mp.messaging.incoming.a.connector=smallrye-kafka\n"
+        f"mp.messaging.incoming.a.auto.offset.reset=earliest\n{of_profile}"
+    )
+    [own] = read_texts({"application.properties": text.encode()})
+    assert [one.name for one in own.producers] == [
+        f"application.properties ({name}) (profile test)" for name in producers
+    ]
+    assert own.consumers[0].settings["auto.offset.reset"].value == "earliest"
