@@ -106,7 +106,7 @@ spec:
           env: [{name: KAFKA_PROCESS_ROLES, value: "broker,controller"}]
 """
 EMPTY_DIR = """\
-          volumeMounts: [{name: data, mountPath: /var/lib/kafka}]
+          volumeMounts: [{name: data, mountPath: /var/lib/kafka/data}]
       volumes: [{name: data, emptyDir: {}}]
 """
 
