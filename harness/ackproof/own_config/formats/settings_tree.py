@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from ackproof.own_config.listed_topics import REPLICAS
-from ackproof.own_config.names import dotted, is_known
+from ackproof.own_config.names import dotted, is_consumers, is_known, is_producers
 from ackproof.own_config.parts import Format, Part, RefusalError, Source
 from ackproof.own_config.properties import settings_in
 from ackproof.own_config.sections import joined
@@ -60,10 +59,13 @@ def _in_texts(node: Block) -> Iterator[dict[str, Text]]:
         if pairs and "topic" in key.lower() and replicas:
             yield {"replication.factor": replicas, **pairs}
         elif pairs and "common" not in key.lower():
-            yield {**common, **pairs} if _OF_CLIENTS.search(key) else pairs
+            others = next((of for kind, of in _OTHERS.items() if kind in key.lower()), None)
+            shared = {name: one for name, one in common.items() if others and not others(name)}
+            yield {**shared, **pairs}
 
 
-_OF_CLIENTS = re.compile("producer|consumer", re.IGNORECASE)
+#: By a kind of clients: whether only the other kind has a setting.
+_OTHERS = {"producer": is_consumers, "consumer": is_producers}
 
 
 #: Names that only KafkaJS has.

@@ -16,6 +16,7 @@ topicConfig: |
   min.insync.replicas=2
 commonConfig: |
   bootstrap.servers=k:9092
+  default.api.timeout.ms=1000
 producerConfig: |
   acks=1
 consumerConfig: |
@@ -35,7 +36,7 @@ def test_texts_of_properties_are_read_with_what_stands_beside_them() -> None:
     assert topic.replication_factor.value == "3"
     assert topic.settings["min.insync.replicas"].source == at("file.yaml:5")
     [producer] = own.producers
-    assert producer.settings["acks"].source == at("file.yaml:9")
+    assert producer.settings["acks"].source == at("file.yaml:10")
     assert producer.settings["bootstrap.servers"].value == "k:9092"
     [consumer] = own.consumers
     assert consumer.settings["auto.offset.reset"].value == "earliest"
