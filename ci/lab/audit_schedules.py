@@ -16,7 +16,7 @@ from itertools import islice
 from typing import Any, Self
 
 from ackproof.audit.failure import EVENTS
-from ackproof.audit.losses import found_sets, question_of
+from ackproof.audit.replication import found_sets, question_of
 from ackproof.audit.setups import Setup, setups
 from ackproof.own_config.configuration import Client, Count, FileLine, Given, OwnConfig, Topic
 from ackproof_model.adversary.successors import lost

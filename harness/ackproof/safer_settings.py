@@ -39,12 +39,14 @@ class Change:
     """A new value of a setting. cost: its price in words.
 
     costly: the price is so high that other changes, and pairs of them, are proposed first.
+    stops: `writes_stop` and `reads_stop`, if the price says that they stop after fewer failures.
     """
 
     setting: str
     value: str
     cost: str
     costly: bool = False
+    stops: tuple[str, ...] = ()
 
     @property
     def name(self) -> tuple[str, str]:
@@ -91,6 +93,7 @@ def candidates(now: Protection) -> Iterator[Change]:
             value="false",
             cost="while all replicas that were in the ISR are down, the partition can neither be "
             "written nor read",
+            stops=("writes_stop", "reads_stop"),
         )
     if minimum < replicas - 1:
         yield _minimum(replicas, replicas - 1)
@@ -138,6 +141,7 @@ def _minimum(replicas: int, minimum: int) -> Change:
         cost=f"while {number} of {of} replicas {'is' if away == 1 else 'are'} away, writes with "
         "acks=all are refused",
         costly=away == 1,
+        stops=("writes_stop",),
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ackproof.audit.losses import with_rules_in_force
+from ackproof.audit.replication import with_rules_in_force
 from ackproof.audit.setups import Setup, hidden, setups
 from ackproof.errors import ScenarioError
 from ackproof.kafka_versions import uses_zookeeper

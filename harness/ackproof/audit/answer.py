@@ -43,8 +43,10 @@ class Decision:
     """A change of one setting that removes a risk.
 
     source: where the present value comes from. change: the new value.
-    cost: the price of the change, in words; '' if it has none. together_with: a second change that
-    must be made, too, such as `acks=all`; '' if this one suffices.
+    cost: the price of the change, in words; '' if it has none. together_with: what must be
+    changed, too, such as `acks=all`, joined by ` and `; '' if this one suffices. topic: whose
+    setting it is, if not that of the answer's topic. stops: `writes_stop` and `reads_stop`, if the
+    price is that writes or reads stop after fewer failures.
     """
 
     setting: str
@@ -53,6 +55,8 @@ class Decision:
     change: str
     cost: str = ""
     together_with: str = ""
+    topic: str = ""
+    stops: tuple[Effect, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,12 +11,13 @@ from typing import TypeVar
 from ackproof.audit import merging
 from ackproof.audit.answer import Alternative, Answer, Audit, Decision, Effect, Risk
 from ackproof.audit.assumption import When
-from ackproof.audit.changes import best, decided_by
+from ackproof.audit.changes import best, decided_by, with_price
 from ackproof.audit.detail import Detail
 from ackproof.audit.failure import Failures, covers, how_rare
-from ackproof.audit.losses import Lost, failures_of, found_sets, largest_without, lost, traced
+from ackproof.audit.losses import Lost, largest_without, lost, traced
 from ackproof.audit.merging import Assumed
 from ackproof.audit.producers import CLIENT, LIBRARY
+from ackproof.audit.replication import failures_of, found_sets
 from ackproof.audit.risk import Subject
 from ackproof.audit.risks import of_subject
 from ackproof.audit.setups import (
@@ -253,7 +254,7 @@ def _changes(group: Sequence[Setup]) -> Iterator[tuple[tuple[Decision, ...], lis
     """Yield one change, two changes and so on, each time the best, with the setups after them."""
     changes: tuple[Decision, ...] = ()
     for change, changed in best(group, most=_MOST_CHANGES, loses_more=loses_more):
-        changes = (*changes, change)
+        changes = (*changes, with_price(change, group))
         different = {tuple(one.when.items()): one for one in changed}  # some have become alike
         yield changes, [*different.values()]
 
@@ -371,14 +372,17 @@ INDEPENDENT_OF: Mapping[Subject, tuple[str, ...]] = {
 def _risks(assumed: Assumed, group: Sequence[Setup], *, traces: bool) -> Iterator[Risk]:
     """Yield the merged risks, losses first, with their changes and, if asked for, their traces."""
     merged = sorted(merging.risks(assumed), key=lambda pair: _order(pair[0]))
-    for risk, at in merged:
-        whole = _searched(group[at], risk, traces=traces) if risk.searched else risk
+    for risk, points in merged:
+        having = [one for at, one in enumerate(group) if points >> at & 1]
+        whole = _searched(having, risk, traces=traces) if risk.searched else risk
+        priced = tuple(with_price(change, having) for change in whole.decided_by)
+        whole = replace(whole, decided_by=priced) if priced else whole
         yield _with_sources(whole, partial(_source, setup=group[-1]))
 
 
-def _searched(setup: Setup, risk: Risk, *, traces: bool) -> Risk:
-    found = traced(setup, risk) if traces else replace(risk, untraced=setup)
-    return replace(found, decided_by=decided_by(setup, risk.failures))
+def _searched(having: Sequence[Setup], risk: Risk, *, traces: bool) -> Risk:
+    found = traced(having[-1], risk) if traces else replace(risk, untraced=having[-1])
+    return replace(found, decided_by=decided_by(having, risk.failures))
 
 
 def _not_looked_at(own: OwnConfig) -> Iterator[str]:

@@ -15,8 +15,10 @@ from typing import Any
 
 from ackproof.audit.answer import Effect
 from ackproof.audit.failure import Failure, Failures, covers
+from ackproof.audit.replication import Replication, rules_of
 from ackproof.audit.setups import Setup, eras_of
 from ackproof.own_config.configuration import Given
+from ackproof.safer_settings import spelled
 from ackproof_model.configuration import Configuration
 from ackproof_model.prediction.narrative import name
 from ackproof_model.worst_case.minima import Question
@@ -70,6 +72,34 @@ def _asked(*, elr: bool, waits: bool, replicas: int, minimum: int, unclean: bool
         min_insync_replicas=minimum,
         unclean=unclean,
     )
+
+
+def stopping(one: Replication, effect: Effect) -> tuple[Failures, ...]:
+    """Return the smallest sets of crashes, also after followers lagged, that stop a partition."""
+    rules = rules_of(one)
+    never = effect is Effect.WRITES_STOP and one.never_acked
+    if never or one.replicas > MOST_REPLICAS:
+        return ()
+    asked = _asked(
+        elr=rules.elr,
+        waits=one.acks == "all" and effect is Effect.WRITES_STOP,
+        replicas=one.replicas,
+        minimum=rules.min_insync_replicas,
+        unclean=rules.unclean,
+    )
+    return tuple(stop.failures for stop in smallest(asked))
+
+
+def stop_verb(effect: Effect) -> str:
+    return "writes stop" if effect is Effect.WRITES_STOP else "reads stop"
+
+
+def stopped_when(failures: Failures) -> str:
+    """Return after which failures a partition is stopped, as words after its verb."""
+    down = failures.count(_CRASH)
+    while_down = f"while {spelled(down)} replica{' is' if down == 1 else 's are'} down"
+    parts = ["after the followers have left the ISR"] * (_LAG in failures)
+    return " ".join((*parts, *[while_down] * bool(down)))
 
 
 def stops(partition: Configuration, effect: Effect) -> tuple[Stop, ...]:

@@ -5,21 +5,34 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, reduce
 
 from ackproof import safer_settings
-from ackproof.audit.answer import Decision
+from ackproof.audit.answer import Decision, Effect
+from ackproof.audit.availability import stop_verb, stopped_when, stopping
 from ackproof.audit.failure import Failures, covers, how_rare
-from ackproof.audit.losses import (
+from ackproof.audit.producers import producers
+from ackproof.audit.remedies import idempotence
+from ackproof.audit.replication import (
     Replication,
     exposed,
     failures_of,
-    question,
     replication_of,
+    rules_of,
     sets_of,
 )
 from ackproof.audit.risk import decision
-from ackproof.audit.setups import ELR, KAFKA, MINIMUM, MODE, REPLICAS, UNCLEAN, Setup, eras_of
+from ackproof.audit.setups import (
+    ELR,
+    KAFKA,
+    MINIMUM,
+    MODE,
+    REPLICAS,
+    UNCLEAN,
+    Setup,
+    eras_of,
+    hidden,
+)
 from ackproof.own_config.configuration import (
     Count,
     FileLine,
@@ -39,6 +52,8 @@ from ackproof_model.kafka_settings import (
 )
 from ackproof_model.worst_case.failure_sets import FailureSets
 
+#: How many changes are proposed together.
+_MOST_TOGETHER = 3
 #: The version that stands for those with eligible leader replicas by default.
 _NEWEST = eras_of("")[-1].release
 
@@ -58,7 +73,7 @@ def _candidates(one: Replication) -> tuple[Change, ...]:
                 acks=one.acks,
                 replicas=one.replicas,
                 min_insync_replicas=one.min_insync_replicas,
-                unclean=question(one).unclean,
+                unclean=rules_of(one).unclean,
                 zookeeper=one.zookeeper,
                 elr=elr,
                 racks=one.racks,
@@ -92,7 +107,9 @@ def _after(one: Replication, change: Change) -> Replication:
 
 
 def _possible(one: Replication, change: Change) -> bool:
-    return change.setting != MINIMUM or int(change.value) <= one.replicas
+    if change.setting == MINIMUM:
+        return int(change.value) <= one.replicas
+    return change.setting != ELR or knows_elr(one.kafka_version)
 
 
 def applied(setup: Setup, change: Change) -> Setup:
@@ -147,36 +164,71 @@ def _described(own: OwnConfig, change: Change) -> OwnConfig:
     return own
 
 
-def decided_by(setup: Setup, failures: Failures) -> tuple[Decision, ...]:
+def decided_by(setups: Sequence[Setup], failures: Failures) -> tuple[Decision, ...]:
     """Return the smallest changes that remove a loss, the best first; empty if there is none.
 
-    Each change removes the loss alone. If no affordable change does, pairs of changes are proposed;
-    the cost of each then names the other.
+    setups: all those that lose by these failures. Each change removes the loss in all of them, and
+    no further failures lose after it. If no affordable change does, several together are proposed;
+    each then names the others.
     """
-    removing = _removing(replication_of(setup), failures)
-    return tuple(dict.fromkeys(_decision(setup, one, other) for one, other in removing))
+    every = tuple(dict.fromkeys(map(replication_of, reversed(setups))))
+    return tuple(dict.fromkeys(_decision(setups, *plan) for plan in _removing(every, failures)))
+
+
+_Plan = tuple[Change, ...]
+"""Changes that are made together; the first one is proposed, and names the others."""
 
 
 @cache
-def _removing(one: Replication, failures: Failures) -> tuple[tuple[Change, Change | None], ...]:
-    """Return the changes that remove a loss, each with the one that it needs beside it."""
-    alone = [change for change, after in _harmless(one) if after.keeps(failures)]
-    found: list[tuple[Change, Change | None]] = [
-        (change, None) for change in alone if not change.costly
-    ]
+def _removing(every: tuple[Replication, ...], failures: Failures) -> tuple[_Plan, ...]:
+    """Return the changes that remove a loss."""
+    offered = _offered(every)
+    singles = [(one,) for one in offered if _removes((one,), every, failures)]
+    found: list[_Plan] = [plan for plan in singles if not plan[0].costly]
     if not found:
-        for change, other, after in _pairs(one):
-            if after.keeps(failures):
-                found += [(change, other), (other, change)]
-    return (*found, *((change, None) for change in alone if change.costly))
+        plans = [*_further([()], every)]
+        while not found and plans and len(plans[0]) < _MOST_TOGETHER:
+            plans = [*_further(plans, every)]
+            for plan in plans:
+                if _removes(plan, every, failures):
+                    found += [(one, *(other for other in plan if other != one)) for one in plan]
+    return (*found, *(plan for plan in singles if plan[0].costly))
 
 
 @cache
-def _harmless(one: Replication) -> tuple[tuple[Change, FailureSets], ...]:
-    """Return the changes after which no further failures lose, with the answer after each."""
-    before = sets_of(one)
-    tried = [(change, sets_of(_after(one, change))) for change in _candidates(one)]
-    return tuple((change, after) for change, after in tried if not _adds_losses(after, before))
+def _offered(every: tuple[Replication, ...]) -> tuple[Change, ...]:
+    """Return the changes of all settings, once each."""
+    offered: dict[tuple[str, str], Change] = {}
+    for one in every:
+        for change in _candidates(one):
+            offered.setdefault(change.name, change)
+    return tuple(offered.values())
+
+
+def _further(plans: Sequence[_Plan], every: tuple[Replication, ...]) -> Iterator[_Plan]:
+    """Yield these plans with each other change that can be afforded, in one order each."""
+    order = {one.setting: -at for at, one in enumerate(reversed(_offered(every)))}
+    for plan in plans:
+        settings = [one.setting for one in plan]
+        after = tuple(dict.fromkeys(_after_all(one, plan) for one in every))
+        for other in _offered(after):
+            at = order.get(other.setting, 1)
+            later = not plan or at > order.get(settings[-1], 1)
+            if later and not other.costly and other.setting not in settings:
+                yield (*plan, other)
+
+
+def _removes(plan: _Plan, every: Sequence[Replication], failures: Failures) -> bool:
+    """Whether nothing is lost by these failures after some changes, and no others lose."""
+    for one in every:
+        after = sets_of(_after_all(one, plan))
+        if not after.keeps(failures) or _adds_losses(after, sets_of(one)):
+            return False
+    return True
+
+
+def _after_all(one: Replication, plan: _Plan) -> Replication:
+    return reduce(_after, plan, one)
 
 
 @cache
@@ -188,34 +240,99 @@ def _adds_losses(after: FailureSets, before: FailureSets) -> bool:
     )
 
 
-@cache
-def _pairs(one: Replication) -> tuple[tuple[Change, Change, FailureSets], ...]:
-    """Return the pairs of changes that can be afforded, with the answer after both."""
-    first = [change for change in _candidates(one) if not change.costly]
-    pairs: list[tuple[Change, Change, FailureSets]] = []
-    for at, change in enumerate(first):
-        tried = {other.setting for other in first[: at + 1]}
-        changed = _after(one, change)
-        for other in _candidates(changed):
-            if other.setting not in tried and not other.costly:
-                pairs.append((change, other, sets_of(_after(changed, other))))
-    return tuple(pairs)
-
-
-def _decision(setup: Setup, change: Change, other: Change | None = None) -> Decision:
-    """Return the decision for a change; its cost names the other change if it needs one."""
+def _decision(setups: Sequence[Setup], change: Change, *others: Change) -> Decision:
+    """Return the decision for a change. others: those that must be made, too."""
+    before = {replication_of(one): one for one in setups}  # the last one of each
+    changed = [setup for one, setup in before.items() if _after(one, change) != one]
+    setup = changed[-1] if changed else setups[-1]
     setting, value = _named(setup, change)
     given = _present(setup, change.setting)
-    second = "=".join(_named(setup, other)) if other else ""
-    together = f"only together with {second}" if other else ""
+    prefix = setup.producer.prefix if setup.producer else ""
+    needed = [f"{prefix * (one.setting == ACKS)}{'='.join(_named(setup, one))}" for one in others]
+    plain = next((one for one in reversed(setups) if _sends_again(one, (change, *others))), None)
+    once = (
+        [f"{prefix}{name}={value}" for name, value in idempotence(plain).items()] if plain else []
+    )
+    parts = [
+        change.cost,
+        f"only together with {' and '.join(needed)}" if needed else "",
+        f"with {' and '.join(once)}, so that no send is written twice" if once else "",
+        "a send without an answer may be written twice" if plain and not once else "",
+    ]
     proposed = decision(
         setting,
         replace(given, source=NoFile.UNSTATED) if given.source is NoFile.ASSUMED else given,
         value,
-        "; ".join(filter(None, (change.cost, together))),
+        "; ".join(filter(None, parts)),
         of=setup.producer if change.setting == ACKS else None,
     )
-    return replace(proposed, together_with=second)
+    return replace(
+        proposed,
+        together_with=" and ".join((*needed, *once)),
+        stops=tuple(map(Effect, change.stops)),
+    )
+
+
+def _sends_again(setup: Setup, plan: _Plan) -> bool:
+    """Whether a producer that is not idempotent waits for followers only after some changes.
+
+    Then a send has no answer in more cases: a follower lags, or the leader moves.
+    """
+    before = replication_of(setup)
+    after = _after_all(before, plan)
+    waited = before.acks == "all" and before.replicas > 1
+    waits = after.acks == "all" and after.replicas > 1
+    partition, client = setup.partition, setup.producer
+    if waited or not waits or hidden(setup.topic) or partition.idempotence or not partition.retries:
+        return False
+    if client is None:
+        return True
+    settings = {**client.settings, ACKS: Given("all", NoFile.CHANGED)}
+    waiting = producers(replace(client, settings=settings), partition.kafka_version)
+    return any(not one.idempotence for one in waiting)
+
+
+def with_price(one: Decision, setups: Iterable[Setup]) -> Decision:
+    """Return a proposed change whose price names what stops after fewer failures than before."""
+    if one.topic:
+        return one  # the price of another topic
+    pairs = [(one.setting, one.change)]
+    pairs += [
+        (setting, value)
+        for setting, _, value in (pair.partition("=") for pair in one.together_with.split(" and "))
+        if setting
+    ]
+    plan = tuple(
+        Change(setting=name, value=value, cost="")
+        for setting, value in pairs
+        if (name := ACKS if setting.endswith(f".{ACKS}") else setting) in _EFFECTS
+    )
+    every = tuple(dict.fromkeys(map(replication_of, setups)))
+    sooner = [
+        (effect, failures)
+        for effect in (Effect.WRITES_STOP, Effect.READS_STOP)
+        if effect not in one.stops and (failures := _stops_sooner(every, plan, effect))
+    ]
+    if not sooner:
+        return one
+    texts = [f"{stop_verb(effect)} {stopped_when(failures)}" for effect, failures in sooner]
+    return replace(
+        one,
+        cost="; ".join(filter(None, (one.cost, *texts))),
+        stops=(*one.stops, *(effect for effect, _ in sooner)),
+    )
+
+
+@cache
+def _stops_sooner(every: tuple[Replication, ...], plan: _Plan, effect: Effect) -> Failures:
+    """Return the fewest failures that stop writes or reads after some changes, not before."""
+    new = [
+        failures
+        for one in every
+        for failures in stopping(_after_all(one, plan), effect)
+        if not any(covers(before, failures) for before in stopping(one, effect))
+    ]
+    return min(new, key=len, default=())
 
 
 def _named(setup: Setup, change: Change) -> tuple[str, str]:
@@ -237,7 +354,8 @@ def _present(setup: Setup, setting: str) -> Given:
         return Given(str(setup.own.brokers.value), setup.own.brokers.source)
     if setting == BROKER_RACK:
         sources = sorted((given.source for given in setup.own.racks.values()), key=str)
-        return Given(f"{spelled(setup.racks)} racks", sources[0] if sources else NoFile.ASSUMED)
+        number = f"{spelled(setup.racks)} rack{'s' * (setup.racks != 1)}"
+        return Given(number, sources[0] if sources else NoFile.ASSUMED)
     if setting in setup.when:
         return _open(setup, setting)
     default = kafka_default(setup.partition.kafka_version)
@@ -274,8 +392,8 @@ def best(
         if chosen is None:
             return
         for change in chosen:
-            having = (one for one in reversed(now) if _offers(one, change))
-            proposed = _decision(next(having, now[-1]), change)
+            having = [one for one in now if _offers(one, change)]
+            proposed = _decision(having or now[-1:], change)
             now = tuple(applied(one, change) for one in now)
             most -= 1
             yield proposed, now

@@ -49,6 +49,7 @@ def of_broker(setup: Setup, key: str) -> Given:
 
 
 OFFSETS = OFFSETS_TOPIC_REPLICATION_FACTOR
+OFFSETS_TOPIC = "__consumer_offsets"
 
 
 def offsets_replicas(setup: Setup) -> list[tuple[Given, dict[str, str]]]:

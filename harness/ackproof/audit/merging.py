@@ -67,7 +67,7 @@ class Assumed:
 
 
 def risks(assumed: Assumed) -> Iterator[tuple[Risk, int]]:
-    """Yield each risk once for each set of assumed values, with the number of one of its answers.
+    """Yield each risk once for each set of assumed values, with its answers, as a bit set.
 
     Values on which a risk does not depend are left out of `when`; values that differ in one setting
     only are joined: `2 or 3`, `3.5 to 3.8`.
@@ -83,7 +83,7 @@ def risks(assumed: Assumed) -> Iterator[tuple[Risk, int]]:
             risk = replace(
                 _at(group, points), when={**when, **extra}, copies=_fewest_copies(group, points)
             )
-            yield risk, points.bit_length() - 1
+            yield risk, points
 
 
 def _fewest_copies(group: Iterable[tuple[Risk, int]], points: int) -> int | None:

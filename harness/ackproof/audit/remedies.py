@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from ackproof.audit.answer import Decision
 from ackproof.audit.effective import of_producer, of_topic
@@ -10,7 +10,12 @@ from ackproof.audit.risk import decision
 from ackproof.audit.setups import MINIMUM, Setup
 from ackproof.own_config.configuration import KAFKA_CONNECT, Client, Default, Given
 from ackproof.own_config.formats.connect import EXACTLY_ONCE
-from ackproof_model.kafka_settings import MAX_IN_FLIGHT_REQUESTS_PER_CONNECTION, RETRIES
+from ackproof_model.configuration import MOST_IN_FLIGHT_IDEMPOTENT
+from ackproof_model.kafka_settings import (
+    ENABLE_IDEMPOTENCE,
+    MAX_IN_FLIGHT_REQUESTS_PER_CONNECTION,
+    RETRIES,
+)
 
 
 def writes_topic_of_connect(producer: Client) -> bool:
@@ -37,6 +42,22 @@ def exactly_once(producer: Client) -> Iterator[Decision]:
     )
     given = producer.exactly_once or Given("disabled", Default(KAFKA_CONNECT))
     yield decision(EXACTLY_ONCE, given, "enabled", cost)
+
+
+def idempotence(setup: Setup) -> Mapping[str, str]:
+    """Return the settings beside acks=all with which no record is written twice or out of order.
+
+    Before 0.11 there are none (KIP-98). librdkafka's defects of idempotent producers need several
+    requests in flight (case B55, its issue 4953).
+    """
+    if not setup.partition.profile.transactions:
+        return {}
+    values = {ENABLE_IDEMPOTENCE: "true"}
+    if setup.producer is not None and setup.producer.library == "librdkafka":
+        values[MAX_IN_FLIGHT_REQUESTS_PER_CONNECTION] = "1"
+    elif setup.partition.max_in_flight > MOST_IN_FLIGHT_IDEMPOTENT:
+        values[MAX_IN_FLIGHT_REQUESTS_PER_CONNECTION] = str(MOST_IN_FLIGHT_IDEMPOTENT)
+    return values
 
 
 def one_in_flight(setup: Setup) -> Decision:

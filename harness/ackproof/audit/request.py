@@ -16,6 +16,7 @@ from ackproof.audit.diff import at_revision, difference
 from ackproof.audit.failing import thresholds, with_failing
 from ackproof.audit.finishing import finished
 from ackproof.audit.promise import Stated, promises, with_promised
+from ackproof.audit.weakening import in_one_rack
 from ackproof.errors import ScenarioError
 from ackproof.own_config.configuration import OwnConfig
 from ackproof.own_config.reading import client_settings, read_clusters, read_texts
@@ -60,6 +61,11 @@ def audit(request: Request) -> Audit:
     counted = thresholds(request.fail_on, promised=bool(stated))
     began = time.monotonic()
     clusters = read(request)
+    earlier = _earlier(request) if request.against else ()
+    clusters, earlier = (
+        tuple(in_one_rack(own, others) for own in some)
+        for some, others in ((clusters, earlier), (earlier, clusters))
+    )
     read_at = time.monotonic()
     detail = request.detail | (Detail.TRACES if request.against else Detail.NOTHING)
     whole = audit_clusters(clusters, topic=request.topic, detail=detail)
@@ -70,7 +76,7 @@ def audit(request: Request) -> Audit:
         whole = _proved(request, whole, clusters)
     whole = with_promised(whole, stated)
     if request.against:
-        whole = replace(whole, difference=_compared(request, whole, stated))
+        whole = replace(whole, difference=_compared(request, earlier, whole, stated))
     whole = finished(with_failing(whole, counted))
     kinds = len(whole.groups)
     judging = f"judging {kinds:,} kind{'s' * (kinds != 1)} of topics with their producers"
@@ -99,14 +105,19 @@ def read(request: Request) -> tuple[OwnConfig, ...]:
     return selected(clusters, profile=request.profile, client=request.client)
 
 
-def _compared(request: Request, after: Audit, stated: Sequence[Stated]) -> Difference:
-    """Compare with the same files of a git revision, or with those of another path."""
+def _earlier(request: Request) -> tuple[OwnConfig, ...]:
+    """Read the same files of a git revision, or those of another path."""
     if Path(request.against).exists():
         clusters = read_clusters([Path(request.against)], kafka=request.kafka)
     else:
-        earlier = at_revision(request.files, request.against)
-        clusters = read_texts(earlier, kafka=request.kafka)
-    clusters = selected(clusters, profile=request.profile, client=request.client, required=False)
+        clusters = read_texts(at_revision(request.files, request.against), kafka=request.kafka)
+    return selected(clusters, profile=request.profile, client=request.client, required=False)
+
+
+def _compared(
+    request: Request, clusters: Sequence[OwnConfig], after: Audit, stated: Sequence[Stated]
+) -> Difference:
+    """Compare with the answers about earlier clusters."""
     names = {one.name for own in clusters for one in own.topics}
     nothing = not clusters[0].read or (request.topic and request.topic not in names)
     before = None

@@ -17,7 +17,7 @@ from ackproof.audit.answer import (
 )
 from ackproof.audit.failure import Failure, covers
 from ackproof.kafka_versions import complete
-from ackproof.own_config.configuration import Given
+from ackproof.own_config.configuration import Given, OwnConfig
 from ackproof_model.configuration import Profile
 from ackproof_model.kafka_settings import (
     ACKS,
@@ -50,6 +50,19 @@ _STRENGTH: Mapping[str, Callable[[str], int]] = {
     ENABLE_IDEMPOTENCE: lambda value: value.strip().lower() != "false",
     LOG_FLUSH_INTERVAL_MESSAGES: lambda value: value.strip() == "1",
 }
+
+
+def in_one_rack(own: OwnConfig, others: Sequence[OwnConfig]) -> OwnConfig:
+    """Return a configuration; if only the other side of a change has racks, all are in one rack.
+
+    Without broker.rack Kafka places replicas as if there were no racks, so one may hold all
+    replicas of a partition.
+    """
+    alike = [one for one in others if len(others) == 1 or one.cluster == own.cluster]
+    racks = [given for one in alike for given in one.racks.values()]
+    if own.racks or not racks:
+        return own
+    return replace(own, racks={"": Given("", racks[0].source)})
 
 
 def weaker(before: Answer, after: Answer) -> Iterator[tuple[str, Given, Given]]:

@@ -135,7 +135,7 @@ def _settings(source: Source) -> list[dict[str, Text]]:
     """Return the settings of each document of YAML, or of each section of properties."""
     stripped = (line.strip() for line in source.lines)
     first = next((line for line in stripped if line and line[0] not in "#!"), "")
-    if re.match(r"[\w.%\"\[\]\\*>-]+\s*=", first):
+    if source.is_properties or re.match(r"[\w.%\"\[\]\\*>-]+\s*=", first):
         line, found = 1, []
         for section in re.split(r"(?m)^[#!]---.*$", source.text):
             found.append(parse(section, line))

@@ -215,11 +215,19 @@ class Source:
         return self.text.splitlines()
 
     @cached_property
+    def is_properties(self) -> bool:
+        """Whether a file of properties has no nested lines: `key: value` in it is not YAML."""
+        nested = any(re.match(r"[ \t{[-]", line) for line in self.lines)
+        return self.name.endswith(".properties") and not nested
+
+    @cached_property
     def is_tree(self) -> bool:
         """Whether the text is YAML or JSON with a mapping or a list at its top.
 
         Raises NotYamlError if the text looks like YAML or JSON but is not.
         """
+        if self.is_properties:
+            return False
         first = next((line for line in self.lines if line.strip() and line.lstrip()[0] != "#"), "")
         if HEADING.fullmatch(first) and re.search(r"(?m)^[\w .\"-]+(=| {2,})", self.text):
             return False

@@ -9,7 +9,7 @@ import audit_truth
 import pytest
 from audit_schedules import LOSES, SURVIVES, Drawn, Schedule
 
-from ackproof.audit.losses import found_sets
+from ackproof.audit.replication import found_sets
 from ackproof_model.planning import Operation, OperationKind
 
 SAFE = Drawn(

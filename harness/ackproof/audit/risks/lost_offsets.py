@@ -11,6 +11,7 @@ from ackproof.audit.changes import decided_by
 from ackproof.audit.consumers import without_offset
 from ackproof.audit.effective import (
     OFFSETS,
+    OFFSETS_TOPIC,
     of_broker,
     of_consumer,
     of_internal,
@@ -18,11 +19,11 @@ from ackproof.audit.effective import (
 )
 from ackproof.audit.failure import Failure, Failures, covers
 from ackproof.audit.losses import KIND as LOSSES
-from ackproof.audit.losses import losing
+from ackproof.audit.replication import losing
 from ackproof.audit.risk import Kind, Subject, Text
 from ackproof.audit.setups import MINIMUM, REPLICAS, UNCLEAN, Setup
 from ackproof.audit.words import phrase
-from ackproof.own_config.configuration import Given
+from ackproof.own_config.configuration import Given, Topic
 from ackproof_model.configuration import Configuration
 from ackproof_model.kafka_settings import ACKS, AUTO_OFFSET_RESET
 
@@ -33,8 +34,8 @@ _OF_LOSSES = {
 #: Costs of settings that are those of the offsets topic.
 _COSTS = {
     REPLICAS: "needs three brokers; counts only before the first group commits",
-    UNCLEAN: "of __consumer_offsets: groups cannot commit while no replica in sync is running",
-    MINIMUM: "of __consumer_offsets: groups cannot commit while fewer replicas are in sync",
+    UNCLEAN: f"of {OFFSETS_TOPIC}: groups cannot commit while no replica in sync is running",
+    MINIMUM: f"of {OFFSETS_TOPIC}: groups cannot commit while fewer replicas are in sync",
 }
 _TEXT = Text(
     case="B27",
@@ -130,19 +131,26 @@ def _remedies(
     enough = brokers is not None and brokers >= offsets.replication_factor
     of_offsets = replace(
         setup,
+        topic=Topic(name=OFFSETS_TOPIC),
         partition=replace(offsets, brokers=brokers if enough else None),
         settings={**settings, REPLICAS: replicas},
     )
-    return {failures: [*map(_of_offsets, decided_by(of_offsets, failures))] for failures in sets}
+    return {failures: [*map(_of_offsets, decided_by([of_offsets], failures))] for failures in sets}
 
 
 def _of_offsets(one: Decision) -> Decision:
     setting = OFFSETS if one.setting == REPLICAS else one.setting
-    return replace(one, setting=setting, cost=_COSTS.get(one.setting, one.cost))
+    return replace(
+        one,
+        setting=setting,
+        cost=_COSTS.get(one.setting, one.cost),
+        together_with=one.together_with.replace(f"{REPLICAS}=", f"{OFFSETS}="),
+        topic=OFFSETS_TOPIC if one.setting in _COSTS else "",
+    )
 
 
 def _of_offsets_topic(setup: Setup, key: str) -> Given:
-    return of_internal(setup, "__consumer_offsets", key) or of_broker(setup, key)
+    return of_internal(setup, OFFSETS_TOPIC, key) or of_broker(setup, key)
 
 
 def _partition(setup: Setup, replicas: Given) -> Configuration | None:

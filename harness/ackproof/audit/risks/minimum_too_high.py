@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ackproof.audit.answer import Effect, Risk
-from ackproof.audit.losses import with_rules_in_force
 from ackproof.audit.remedies import lower_minimum
+from ackproof.audit.replication import with_rules_in_force
 from ackproof.audit.risk import Kind, Subject, Text
 from ackproof.audit.setups import MINIMUM, Setup
 from ackproof_model.worst_case.answer import never_acked

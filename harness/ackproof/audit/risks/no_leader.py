@@ -11,15 +11,16 @@ from ackproof.audit.availability import (
     NOTHING_AT_RISK,
     Stop,
     question,
+    stop_verb,
     stopped_by,
+    stopped_when,
     stops,
 )
 from ackproof.audit.effective import replication_factor
 from ackproof.audit.failure import Failure, Failures, covers
-from ackproof.audit.losses import losing, with_rules_in_force
+from ackproof.audit.replication import losing, with_rules_in_force
 from ackproof.audit.risk import Kind, Subject, Text, antichain, decision
 from ackproof.audit.setups import REPLICAS, Setup
-from ackproof.safer_settings import spelled
 from ackproof_model.configuration import Configuration
 from ackproof_model.kafka_settings import PROCESS_ROLES
 from ackproof_model.worst_case.answer import never_acked
@@ -52,19 +53,17 @@ def risks(setup: Setup) -> Iterator[Risk]:
 
 
 def _stopped(setup: Setup, effect: Effect, stop: Stop) -> Risk:
-    verb = "writes" if effect is Effect.WRITES_STOP else "reads"
-    down = stop.failures.count(_CRASH)
-    when = [f"while {spelled(down)} replica{' is' if down == 1 else 's are'} down"] * bool(down)
-    when = ["after the followers have left the ISR"] * (_LAG in stop.failures) + when
-    text = f"{verb} stop {' '.join(when)}: no replica that may lead is running"
+    verb = stop_verb(effect)
+    when = stopped_when(stop.failures)
+    text = f"{verb} {when}: no replica that may lead is running"
     if stop.quorum:
         text = (
-            f"{verb} stop where the leader is down, because without a majority of controllers no "
+            f"{verb} where the leader is down, because without a majority of controllers no "
             "other replica is elected"
         )
     elif effect is Effect.WRITES_STOP and _min_decides(setup.partition, stop.failures):
         least = min(setup.partition.min_insync_replicas, setup.partition.replication_factor)
-        text = f"{verb} stop {' '.join(when)}: acks=all needs {least} in-sync replicas"
+        text = f"{verb} {when}: acks=all needs {least} in-sync replicas"
     changes = _more_controllers(setup) if stop.quorum else _remedies(setup, effect, stop.failures)
     return KIND.risk(
         setup, stop.failures, effect, text=text, trace=stop.trace, decided_by=list(changes)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ackproof.audit.answer import Decision, Effect, Risk
 from ackproof.audit.availability import NOTHING_AT_RISK, fewer_brokers
-from ackproof.audit.effective import OFFSETS, offsets_replicas
+from ackproof.audit.effective import OFFSETS, OFFSETS_TOPIC, offsets_replicas
 from ackproof.audit.failure import Failure
-from ackproof.audit.losses import with_rules_in_force
+from ackproof.audit.replication import with_rules_in_force
 from ackproof.audit.risk import Kind, Subject, Text, decision
 from ackproof.audit.setups import Setup
 from ackproof.own_config.configuration import Given
@@ -37,7 +38,9 @@ def _more_replicas(setup: Setup, replicas: Given) -> Decision:
     change = more_brokers()
     brokers = setup.own.brokers
     if brokers is not None and brokers.value < int(change.value):
-        return decision(change.setting, brokers, change.value, change.cost)
+        cost = f"more machines; then {OFFSETS}={change.value}"
+        more = decision(change.setting, brokers, change.value, cost)
+        return replace(more, topic=OFFSETS_TOPIC)
     return decision(OFFSETS, replicas, change.value, "needs three brokers")
 
 

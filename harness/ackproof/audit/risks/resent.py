@@ -8,12 +8,18 @@ from dataclasses import replace
 from ackproof.audit.answer import Decision, Effect, Risk
 from ackproof.audit.effective import of_producer
 from ackproof.audit.failure import Failure
-from ackproof.audit.remedies import exactly_once, one_in_flight, writes_topic_of_connect
+from ackproof.audit.remedies import (
+    exactly_once,
+    idempotence,
+    one_in_flight,
+    writes_topic_of_connect,
+)
 from ackproof.audit.risk import Kind, Subject, Text, decision
 from ackproof.audit.setups import Setup
 from ackproof_model import Likelihood
 from ackproof_model.configuration import Configuration
 from ackproof_model.kafka_settings import (
+    ACKS,
     ENABLE_IDEMPOTENCE,
     MAX_IN_FLIGHT_REQUESTS_PER_CONNECTION,
     RETRIES,
@@ -119,10 +125,13 @@ def _remedies(setup: Setup, effect: Effect) -> Iterator[Decision]:
         yield from exactly_once(producer)
     elif partition.profile.transactions:
         given = of_producer(setup, ENABLE_IDEMPOTENCE, "false")
-        waits = partition.acks == "all"
-        cost = "" if waits else "needs acks=all: a send waits for the in-sync replicas"
+        needed = {} if partition.acks == "all" else {ACKS: "all"}
+        needed |= {key: one for key, one in idempotence(setup).items() if key != ENABLE_IDEMPOTENCE}
+        prefix = producer.prefix if producer else ""
+        together = " and ".join(f"{prefix}{key}={one}" for key, one in needed.items())
+        cost = f"needs {together}" if together else ""
         proposed = decision(ENABLE_IDEMPOTENCE, given, "true", cost, of=producer)
-        yield proposed if waits else replace(proposed, together_with="acks=all")
+        yield replace(proposed, together_with=together)
     if effect is Effect.REORDERED:
         yield one_in_flight(setup)
     else:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ackproof.audit.answer import Effect, Risk
 from ackproof.audit.failure import Failure
 from ackproof.audit.risk import Kind, Subject, Text, decision
-from ackproof.audit.setups import Setup
+from ackproof.audit.setups import UNCLEAN, Setup
 from ackproof.own_config.configuration import Given, NoFile
 
 #: With slow fetches, each of these ends a leader epoch.
@@ -49,6 +50,11 @@ def risks(setup: Setup) -> Iterator[Risk]:
         return
     given = setup.own.kafka or Given(partition.kafka_version, NoFile.UNSTATED)
     [(setting, change)] = KIND.removed_by.items()
+    upgrade = decision(setting, given, change, "an upgrade")
+    unread = not partition.profile.unclean_by_setting and not setup.zookeeper
+    if unread and partition.unclean_leader_election:  # the newer version reads it
+        together = f"{UNCLEAN}=false"
+        cost = f"an upgrade, and {together}: KRaft reads it from 3.9 on"
+        upgrade = replace(upgrade, cost=cost, together_with=together)
     for failure in _CHANGES_LEADER:
-        upgrade = decision(setting, given, change, "an upgrade")
         yield KIND.risk(setup, (Failure.LAG, failure), decided_by=[upgrade])

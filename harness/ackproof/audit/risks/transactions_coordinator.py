@@ -13,7 +13,7 @@ from ackproof.audit.availability import (
 )
 from ackproof.audit.effective import of_broker
 from ackproof.audit.failure import Failure, covers
-from ackproof.audit.losses import with_rules_in_force
+from ackproof.audit.replication import with_rules_in_force
 from ackproof.audit.risk import Kind, Subject, Text, decision
 from ackproof.audit.setups import Setup
 from ackproof.own_config.configuration import Default

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from ackproof.audit.answer import Effect, Risk
 from ackproof.audit.effective import of_topic
 from ackproof.audit.failure import Failure
-from ackproof.audit.losses import UNCLEAN_ELECTION, by_unclean_election, with_rules_in_force
+from ackproof.audit.losses import UNCLEAN_ELECTION, by_unclean_election
+from ackproof.audit.replication import with_rules_in_force
 from ackproof.audit.risk import Kind, Subject, Text, decision
 from ackproof.audit.setups import UNCLEAN, Setup
 

@@ -10,7 +10,8 @@ from ackproof.audit.answer import Risk
 from ackproof.audit.auditing import loses_more
 from ackproof.audit.changes import _alike, applied, best, candidates, decided_by
 from ackproof.audit.failure import Failure, Failures
-from ackproof.audit.losses import lost, replication_of, traced
+from ackproof.audit.losses import lost, traced
+from ackproof.audit.replication import replication_of
 from ackproof.audit.setups import ELR, Setup, setups
 from ackproof.own_config.configuration import Client, Given, OwnConfig, Topic, kafka_default
 from support.origins import at
@@ -53,7 +54,7 @@ def risk_of(one: Setup, failures: Failures) -> Risk:
 
 
 def changed(one: Setup, failures: Failures) -> list[tuple[str, str]]:
-    return [(found.setting, found.change) for found in decided_by(one, failures)]
+    return [(found.setting, found.change) for found in decided_by([one], failures)]
 
 
 def test_a_loss_has_a_way_and_its_records(snapshot) -> None:
@@ -110,7 +111,7 @@ def test_the_least_changes_come_first(
 
 def test_a_change_removes_the_loss_and_names_its_source_and_price(snapshot) -> None:
     one = setup("4.3.1")
-    [decision, *_] = decided_by(one, (LAG, POWER))
+    [decision, *_] = decided_by([one], (LAG, POWER))
     assert decision.value == "1"
     assert decision.source == kafka_default("4.3.1")
     assert decision.cost == snapshot
@@ -120,7 +121,7 @@ def test_a_change_removes_the_loss_and_names_its_source_and_price(snapshot) -> N
 
 
 def test_a_pair_of_changes_names_the_other_one(snapshot) -> None:
-    first, second, *_ = decided_by(setup(), (LAG, POWER))
+    first, second, *_ = decided_by([setup()], (LAG, POWER))
     assert f"{first.cost}\n{second.cost}" == snapshot
     assert first.source == kafka_default("3.9.1")
     assert second.source == at("compose.yml:4")

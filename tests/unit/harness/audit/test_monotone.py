@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ackproof.audit import auditing, diff
 from ackproof.audit.answer import Audit, Difference, Effect, Measure, NoEffect, Risk
 from ackproof.audit.auditing import answered, audit_clusters, loses_more
 from ackproof.audit.changes import best
@@ -15,8 +17,11 @@ from ackproof.audit.diff import difference
 from ackproof.audit.failure import covers
 from ackproof.audit.finding import grown
 from ackproof.audit.request import Request, audit
+from ackproof.audit.risk import Subject
+from ackproof.audit.risks import of_subject, stale_fetch
 from ackproof.audit.setups import Setup, setups
 from ackproof.own_config.configuration import Client, Given, OwnConfig, Topic
+from support import sampling
 from support.origins import at
 
 CASES = Path(__file__).parents[3] / "data" / "cases"
@@ -96,6 +101,21 @@ def test_unclean_elections_remove_no_loss(kafka: str, mode: str) -> None:
             )
             helped = {"lag+power_loss", "lag+disk_replaced"} if minimum == replicas else set()
             assert helped.issuperset(lost_without(unclean, clean)), (replicas, minimum, acks)
+
+
+def test_the_grid_finds_a_loss_that_unclean_elections_hide(monkeypatch) -> None:
+    """The control: B12 only with clean elections, as if one rule excluded the other."""
+
+    def hidden(subject: Subject) -> list[Callable[[Setup], Iterator[Risk]]]:
+        def only_clean(one: Setup) -> Iterator[Risk]:
+            return iter(()) if one.partition.unclean_election else stale_fetch.risks(one)
+
+        every = of_subject(subject)
+        return [only_clean if find is stale_fetch.risks else find for find in every]
+
+    monkeypatch.setattr(auditing, "of_subject", hidden)
+    with pytest.raises(AssertionError):
+        test_unclean_elections_remove_no_loss("2.8.1", "zookeeper")
 
 
 def test_clean_elections_lose_what_an_unclean_one_keeps() -> None:
@@ -197,6 +217,125 @@ def test_a_weaker_setting_without_effect_has_its_reason(
     assert not found.more
     assert not [one for one in found.new if one.risk.effect is Effect.LOST]
     assert reason in [one.reason for one in found.without_effect]
+
+
+def _weakenings(settings: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield each way to weaken one setting."""
+    replicas, minimum, acks = settings["replicas"], settings["minimum"], settings["acks"]
+    yield from ({"acks": weaker} for weaker in {"all": ("1", "0"), "1": ("0",)}.get(acks, ()))
+    yield from ({"minimum": fewer} for fewer in range(1, minimum))
+    yield from ({"replicas": fewer, "minimum": min(minimum, fewer)} for fewer in range(1, replicas))
+    yield from [{"unclean": True}] * (not settings["unclean"])
+
+
+def _grid() -> Iterator[tuple[str, str, dict[str, Any], dict[str, Any]]]:
+    names = ("replicas", "acks", "unclean", "minimum")
+    for (kafka, mode), *values in product(
+        VERSIONS, (1, 2, 3), ("all", "1", "0"), (False, True), (1, 2, 3)
+    ):
+        settings = dict(zip(names, values, strict=True))
+        if settings["minimum"] <= settings["replicas"]:
+            for weaker in _weakenings(settings):
+                yield kafka, mode, settings, weaker
+
+
+def test_every_weakening_fails_or_has_its_reason() -> None:
+    """1,260 pairs of configurations; one of twelve, by its name, without ACKPROOF_ALL_ADVICE."""
+    drawn = [pair for pair in _grid() if sampling.drawn(str(pair), one_of=12)]
+    assert drawn
+    for kafka, mode, before, weaker in drawn:
+        found = compared(kafka, mode, before, **weaker)
+        fails = any(one.risk.effect is Effect.LOST for one in found.new) or bool(found.more)
+        reasons = {one.reason for one in found.without_effect}
+        assert fails or reasons - {NoEffect.SAME_RISKS}, (kafka, mode, before, weaker)
+
+
+def test_the_grid_finds_a_weakening_that_is_green(monkeypatch) -> None:
+    """The control: without what more records are at risk, the minimum 1 in place of 2 is green."""
+    monkeypatch.setattr(diff, "growth", lambda *_: iter(()))
+    found = compared("4.0.0", "kraft", _THREE, minimum=1)
+    assert not found.new
+    assert [one.reason for one in found.without_effect] == [NoEffect.SAME_RISKS]
+
+
+_BROKERS = CASES / "min-kraft-three.properties"
+_PRODUCER = "acks=all\nenable.idempotence={}\n"
+_CONSUMER = "group.id=g\nenable.auto.commit={}\nauto.offset.reset={}\n"
+
+
+def _racks(number: int) -> str:
+    """Return a compose file with three brokers in so many racks; 0 for none stated."""
+    services = "".join(
+        f"  kafka-{one}:\n    image: apache/kafka:3.9.1\n    environment:\n"
+        f"      KAFKA_NODE_ID: {one}\n      KAFKA_PROCESS_ROLES: broker,controller\n"
+        f"      KAFKA_CONTROLLER_QUORUM_VOTERS: 1@kafka-1:9093,2@kafka-2:9093,3@kafka-3:9093\n"
+        f"      KAFKA_MIN_INSYNC_REPLICAS: 2\n      KAFKA_DEFAULT_REPLICATION_FACTOR: 3\n"
+        + f"      KAFKA_BROKER_RACK: zone-{one % max(number, 1)}\n"
+        * bool(number)
+        for one in (1, 2, 3)
+    )
+    return f"services:\n{services}"
+
+
+#: The files before and after a change, the effect that it makes possible, and whether it fails.
+_CHANGES = {
+    "no idempotence": (
+        {"producer.properties": _PRODUCER.format("true")},
+        {"producer.properties": _PRODUCER.format("false")},
+        Effect.DUPLICATED,
+        False,
+    ),
+    "no flush": (
+        {"server.properties": f"{_BROKERS.read_text()}log.flush.interval.messages=1\n"},
+        {"server.properties": _BROKERS.read_text()},
+        Effect.LOST,
+        True,
+    ),
+    "one rack": (
+        {"compose.yml": _racks(3)},
+        {"compose.yml": _racks(1)},
+        Effect.LOST,
+        True,
+    ),
+    "no rack stated": (
+        {"compose.yml": _racks(3)},
+        {"compose.yml": _racks(0)},
+        Effect.LOST,
+        True,
+    ),
+    "commits before processing": (
+        {"consumer.properties": _CONSUMER.format("false", "earliest")},
+        {"consumer.properties": _CONSUMER.format("true", "earliest")},
+        Effect.UNPROCESSED,
+        False,
+    ),
+    "skips without an offset": (
+        {"consumer.properties": _CONSUMER.format("false", "earliest")},
+        {"consumer.properties": _CONSUMER.format("false", "latest")},
+        Effect.UNPROCESSED,
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", _CHANGES)
+def test_a_weaker_file_fails_for_losses_and_names_the_rest(tmp_path: Path, name: str) -> None:
+    before, after, effect, fails = _CHANGES[name]
+    for folder, files in (("before", before), ("after", after)):
+        (tmp_path / folder).mkdir()
+        beside = {"server.properties": _BROKERS.read_text(), "producer.properties": "acks=all\n"}
+        for file, text in (files if "compose.yml" in files else beside | files).items():
+            (tmp_path / folder / file).write_text(text)
+
+    def audited(name: str, base: str, *fail_on: str) -> Audit:
+        files, against = (tmp_path / name,), str(tmp_path / base)
+        return audit(Request(files=files, kafka="3.9.1", against=against, fail_on=fail_on))
+
+    weaker = audited("after", "before")
+    assert effect in {one.risk.effect for one in weaker.difference.new}
+    assert weaker.fails is fails
+    assert audited("after", "before", "all").fails
+    assert not audited("before", "after").fails
 
 
 def test_a_change_that_lowers_the_minimum_fails_and_is_named(tmp_path: Path, snapshot) -> None:

@@ -13,7 +13,7 @@ from ackproof.audit.assumption import Versions
 from ackproof.audit.auditing import answered, audit_clusters
 from ackproof.audit.effective import of_producer
 from ackproof.audit.failure import Failure
-from ackproof.audit.losses import found_sets
+from ackproof.audit.replication import found_sets
 from ackproof.audit.setups import Setup, eras_of, setups, unread, writers
 from ackproof.errors import ScenarioError
 from ackproof.kafka_versions import RELEASES
