@@ -231,11 +231,14 @@ def added(risk: Risk, before: Answer, trial: Trial) -> bool:
 
 
 def _asked(values: Mapping[str, str], named: Mapping[str, str], before: Answer) -> bool:
-    """Whether the values were possible before: one replica has no second min.insync.replicas."""
+    """Whether the values were possible before.
+
+    One broker has one replica of each topic, and one replica has no second min.insync.replicas.
+    """
     factor = before.settings.get(names.REPLICATION_FACTOR)
     replicas = named.get(names.REPLICATION_FACTOR, factor.value if factor else "")
-    possible = replicas != "1" and names.MIN_INSYNC_REPLICAS in before.unstated
-    return possible or names.MIN_INSYNC_REPLICAS not in values
+    assumed = set(before.unstated) - ({names.MIN_INSYNC_REPLICAS} if replicas == "1" else set())
+    return assumed.issuperset(values.keys() & {names.MIN_INSYNC_REPLICAS, names.REPLICATION_FACTOR})
 
 
 def _agree(one: Mapping[str, str], other: Mapping[str, str]) -> bool:

@@ -24,6 +24,7 @@ from ackproof.audit.risk import Kind, Subject, Text
 from ackproof.audit.setups import MINIMUM, REPLICAS, UNCLEAN, Setup
 from ackproof.audit.words import phrase
 from ackproof.own_config.configuration import Given, Topic
+from ackproof.safer_settings import BROKERS
 from ackproof_model.configuration import Configuration
 from ackproof_model.kafka_settings import ACKS, AUTO_OFFSET_RESET
 
@@ -33,6 +34,7 @@ _OF_LOSSES = {
 }
 #: Costs of settings that are those of the offsets topic.
 _COSTS = {
+    BROKERS: f"more machines; then {OFFSETS} of as many",
     REPLICAS: "needs three brokers; counts only before the first group commits",
     UNCLEAN: f"of {OFFSETS_TOPIC}: groups cannot commit while no replica in sync is running",
     MINIMUM: f"of {OFFSETS_TOPIC}: groups cannot commit while fewer replicas are in sync",
