@@ -44,7 +44,8 @@ class Decision:
 
     source: where the present value comes from. change: the new value.
     cost: the price of the change, in words; '' if it has none. together_with: what must be
-    changed, too, such as `acks=all`, joined by ` and `; '' if this one suffices. topic: whose
+    changed, too, such as `acks=all`, joined by ` and `; '' if this one suffices. others: the
+    same as settings with their values. topic: whose
     setting it is, if not that of the answer's topic. stops: `writes_stop` and `reads_stop`, if the
     price is that writes or reads stop after fewer failures.
     """
@@ -55,6 +56,7 @@ class Decision:
     change: str
     cost: str = ""
     together_with: str = ""
+    others: tuple[tuple[str, str], ...] = ()
     topic: str = ""
     stops: tuple[Effect, ...] = ()
 

@@ -21,7 +21,7 @@ from ackproof.audit.replication import (
     rules_of,
     sets_of,
 )
-from ackproof.audit.risk import decision
+from ackproof.audit.risk import decision, together
 from ackproof.audit.setups import (
     ELR,
     KAFKA,
@@ -248,15 +248,18 @@ def _decision(setups: Sequence[Setup], change: Change, *others: Change) -> Decis
     setting, value = _named(setup, change)
     given = _present(setup, change.setting)
     prefix = setup.producer.prefix if setup.producer else ""
-    needed = [f"{prefix * (one.setting == ACKS)}{'='.join(_named(setup, one))}" for one in others]
+    needed = [
+        (f"{prefix * (one.setting == ACKS)}{name}", new)
+        for one in others
+        for name, new in [_named(setup, one)]
+    ]
     plain = next((one for one in reversed(setups) if _sends_again(one, (change, *others))), None)
-    once = (
-        [f"{prefix}{name}={value}" for name, value in idempotence(plain).items()] if plain else []
-    )
+    beside = idempotence(plain) if plain else {}
+    once = [(f"{prefix}{name}", new) for name, new in beside.items()]
     parts = [
         change.cost,
-        f"only together with {' and '.join(needed)}" if needed else "",
-        f"with {' and '.join(once)}, so that no send is written twice" if once else "",
+        f"only together with {together(needed)}" if needed else "",
+        f"with {together(once)}, so that no send is written twice" if once else "",
         "a send without an answer may be written twice" if plain and not once else "",
     ]
     proposed = decision(
@@ -268,7 +271,8 @@ def _decision(setups: Sequence[Setup], change: Change, *others: Change) -> Decis
     )
     return replace(
         proposed,
-        together_with=" and ".join((*needed, *once)),
+        together_with=together((*needed, *once)),
+        others=(*needed, *once),
         stops=tuple(map(Effect, change.stops)),
     )
 
@@ -296,12 +300,7 @@ def with_price(one: Decision, setups: Iterable[Setup]) -> Decision:
     """Return a proposed change whose price names what stops after fewer failures than before."""
     if one.topic:
         return one  # the price of another topic
-    pairs = [(one.setting, one.change)]
-    pairs += [
-        (setting, value)
-        for setting, _, value in (pair.partition("=") for pair in one.together_with.split(" and "))
-        if setting
-    ]
+    pairs = [(one.setting, one.change), *one.others]
     plan = tuple(
         Change(setting=name, value=value, cost="")
         for setting, value in pairs

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cache
@@ -148,6 +148,11 @@ def decision(
         change=str(change),
         cost=cost,
     )
+
+
+def together(others: Iterable[tuple[str, str]]) -> str:
+    """Return settings with their new values, as `Decision.together_with` has them."""
+    return " and ".join(f"{setting}={value}" for setting, value in others)
 
 
 def antichain(sets: Collection[Failures]) -> Iterator[Failures]:

@@ -73,7 +73,9 @@ def _risk(risk: Risk, variant_of: Risk | None = None) -> dict[str, Any]:
 
 
 def _decision(decision: Decision) -> dict[str, Any]:
-    return {**_fields(decision), "source": str(decision.source)}
+    own = _fields(decision)
+    del own["others"]
+    return {**own, "source": str(decision.source)}
 
 
 def _fields(record: Risk | Decision | Runs | Proof) -> dict[str, Any]:

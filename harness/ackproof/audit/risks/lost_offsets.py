@@ -20,7 +20,7 @@ from ackproof.audit.effective import (
 from ackproof.audit.failure import Failure, Failures, covers
 from ackproof.audit.losses import KIND as LOSSES
 from ackproof.audit.replication import losing
-from ackproof.audit.risk import Kind, Subject, Text
+from ackproof.audit.risk import Kind, Subject, Text, together
 from ackproof.audit.setups import MINIMUM, REPLICAS, UNCLEAN, Setup
 from ackproof.audit.words import phrase
 from ackproof.own_config.configuration import Given, Topic
@@ -142,11 +142,13 @@ def _remedies(
 
 def _of_offsets(one: Decision) -> Decision:
     setting = OFFSETS if one.setting == REPLICAS else one.setting
+    others = tuple((OFFSETS if name == REPLICAS else name, value) for name, value in one.others)
     return replace(
         one,
         setting=setting,
         cost=_COSTS.get(one.setting, one.cost),
-        together_with=one.together_with.replace(f"{REPLICAS}=", f"{OFFSETS}="),
+        together_with=together(others),
+        others=others,
         topic=OFFSETS_TOPIC if one.setting in _COSTS else "",
     )
 

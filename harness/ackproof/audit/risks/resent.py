@@ -14,7 +14,7 @@ from ackproof.audit.remedies import (
     one_in_flight,
     writes_topic_of_connect,
 )
-from ackproof.audit.risk import Kind, Subject, Text, decision
+from ackproof.audit.risk import Kind, Subject, Text, decision, together
 from ackproof.audit.setups import Setup
 from ackproof_model import Likelihood
 from ackproof_model.configuration import Configuration
@@ -128,10 +128,10 @@ def _remedies(setup: Setup, effect: Effect) -> Iterator[Decision]:
         needed = {} if partition.acks == "all" else {ACKS: "all"}
         needed |= {key: one for key, one in idempotence(setup).items() if key != ENABLE_IDEMPOTENCE}
         prefix = producer.prefix if producer else ""
-        together = " and ".join(f"{prefix}{key}={one}" for key, one in needed.items())
-        cost = f"needs {together}" if together else ""
+        others = tuple((f"{prefix}{key}", one) for key, one in needed.items())
+        cost = f"needs {together(others)}" if others else ""
         proposed = decision(ENABLE_IDEMPOTENCE, given, "true", cost, of=producer)
-        yield replace(proposed, together_with=together)
+        yield replace(proposed, together_with=together(others), others=others)
     if effect is Effect.REORDERED:
         yield one_in_flight(setup)
     else:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ackproof.audit.answer import Effect, Risk
 from ackproof.audit.failure import Failure
-from ackproof.audit.risk import Kind, Subject, Text, decision
+from ackproof.audit.risk import Kind, Subject, Text, decision, together
 from ackproof.audit.setups import UNCLEAN, Setup
 from ackproof.own_config.configuration import Given, NoFile
 
@@ -53,8 +53,8 @@ def risks(setup: Setup) -> Iterator[Risk]:
     upgrade = decision(setting, given, change, "an upgrade")
     unread = not partition.profile.unclean_by_setting and not setup.zookeeper
     if unread and partition.unclean_leader_election:  # the newer version reads it
-        together = f"{UNCLEAN}=false"
-        cost = f"an upgrade, and {together}: KRaft reads it from 3.9 on"
-        upgrade = replace(upgrade, cost=cost, together_with=together)
+        others = ((UNCLEAN, "false"),)
+        cost = f"an upgrade, and {together(others)}: KRaft reads it from 3.9 on"
+        upgrade = replace(upgrade, cost=cost, together_with=together(others), others=others)
     for failure in _CHANGES_LEADER:
         yield KIND.risk(setup, (Failure.LAG, failure), decided_by=[upgrade])
