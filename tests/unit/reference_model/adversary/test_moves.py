@@ -54,10 +54,18 @@ def steps(model: AdversaryModel) -> list[str]:
     return [str(label[0]) for label, _ in found.trace]
 
 
-@pytest.mark.parametrize("version", ["4.3.1", "4.4.0"])
-def test_two_moves_and_a_kill_elect_a_removed_replica_without_its_log(version):
-    lost = steps(moving(version, 2))
-    assert (lost.count("reassign"), lost.count("delete"), lost.count("kill")) == (2, 1, 1)
+@pytest.mark.parametrize(
+    ("version", "end", "step"),
+    [
+        ("4.3.1", "kills", "kill"),
+        ("4.4.0", "kills", "kill"),
+        ("4.4.0", "clean_stops", "stop"),
+        ("4.4.0", "fencings", "cut off"),
+    ],
+)
+def test_two_moves_and_an_end_elect_a_removed_replica_without_its_log(version, end, step):
+    lost = steps(moving(version, 2, budgets=Budgets(reassignments=2, **{end: 1})))
+    assert (lost.count("reassign"), lost.count("delete"), lost.count(step)) == (2, 1, 1)
     assert "cancel" not in lost
 
 
