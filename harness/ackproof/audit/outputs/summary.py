@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ackproof.audit.answer import (
     Answer,
@@ -185,8 +185,21 @@ def _summary(group: Group) -> Summary:
         accepted=tuple(_accepted(answer)),
         always=tuple(_always(answer)) if answer.usual else (),
         questions=tuple(_questions(answer)) if answer.usual else (),
-        usual=_summary(Group(answer=answer.usual, topics=group.topics)) if answer.usual else None,
+        usual=_usual(answer, answer.usual, group.topics) if answer.usual else None,
     )
+
+
+def _usual(answer: Answer, usual: Answer, topics: tuple[str, ...]) -> Summary:
+    """Return the summary for usual values; its changes have the sources of the whole answer."""
+    summary = _summary(Group(answer=usual, topics=topics))
+    known = {(one.setting, one.change): one for risk in answer.risks for one in risk.decided_by}
+    changes = (
+        replace(one, value=of.value, source=of.source)
+        if (of := known.get((one.setting, one.change)))
+        else one
+        for one in summary.changes
+    )
+    return replace(summary, changes=tuple(changes))
 
 
 #: How to state a value that no file states, as a question with its answer.
@@ -198,11 +211,11 @@ _ASKED = {
     ),
     MIN_INSYNC_REPLICAS: (
         "what is min.insync.replicas?",
-        "add the brokers' file or the output of kafka-topics --describe",
+        "add the brokers' and controllers' files, or the output of kafka-topics --describe",
     ),
     UNCLEAN_LEADER_ELECTION_ENABLE: (
         "are unclean elections enabled?",
-        "add the brokers' file or the output of kafka-topics --describe",
+        "add the brokers' and controllers' files, or the output of kafka-topics --describe",
     ),
     "kafka.mode": ("KRaft or ZooKeeper?", "add the brokers' file"),
     "acks": ("which acks has the producer?", "add its file"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from io import StringIO
 from textwrap import wrap
 
 from rich import box
@@ -166,19 +167,22 @@ def _print_brief(console: Console, summary: Summary, usual: Summary) -> None:
 
 def _print_marked(console: Console, usual: Summary, head: str) -> None:
     """Print the answer for usual values, with a mark before each line."""
-    width = console.width
-    console.width = width - len(_ASSUMED)
-    try:
-        with console.capture() as captured:
-            say(console, head, style="bold")
-            for table in _tables(usual, console.width, most=2):
-                console.print(table)
-            _print_changes(console, usual, most=1)
-            if usual.notes:
-                left = len(usual.notes)
-                say(console, f"and {left} effect{'s' * (left > 1)} in words")
-    finally:
-        console.width = width
+    inner = Console(
+        file=StringIO(),
+        width=console.width - len(_ASSUMED),
+        force_terminal=console.is_terminal,
+        color_system=console.color_system,  # type: ignore[arg-type]
+    )
+    with inner.capture() as captured:
+        say(inner, head, style="bold")
+        for table in _tables(usual, inner.width, most=2):
+            inner.print(table)
+        for footnote in usual.table.footnotes:
+            print_item(inner, "", footnote, style="dim")
+        _print_changes(inner, usual, most=1)
+        if usual.notes:
+            left = len(usual.notes)
+            say(inner, f"and {left} effect{'s' * (left > 1)} in words")
     for line in captured.get().splitlines():
         console.print(Text(_ASSUMED, style="dim") + Text.from_ansi(line.rstrip()))
 

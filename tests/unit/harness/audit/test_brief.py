@@ -108,3 +108,20 @@ def test_where_all_is_stated_nothing_is_assumed() -> None:
     whole = audit(files, kafka="4.1.0")
     assert [answer.usual for answer in whole.answers] == [None]
     assert not any(MARK in line for line in printed(whole))
+
+
+def test_a_console_that_captures_gets_every_line_once() -> None:
+    """The marked lines are printed on a console of their own."""
+    console = Console(width=100)
+    with console.capture() as captured:
+        print_audit(console, audit({"producer.properties": "acks=all\n"}))
+    lines = captured.get().splitlines()
+    assert lines[0].startswith("Can you lose")
+    assert sum("Can you lose" in line for line in lines) == 1
+
+
+def test_a_marked_table_has_its_footnotes() -> None:
+    lines = printed(audit({"producer.properties": "acks=all\n"}, kafka="3.9.1"))
+    marks = {mark for line in lines if "│" in line for mark in ("(a)", "(b)") if mark in line}
+    for mark in marks:
+        assert any(f"│  {mark} with" in line for line in lines)
