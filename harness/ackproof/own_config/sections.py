@@ -23,14 +23,21 @@ def has_blocks(source: Source) -> bool:
 
 
 def blocks(source: Source, text: str) -> Part | None:
-    """Return what blocks of settings in braces describe. text: in HOCON's syntax."""
+    """Return what blocks of settings in braces describe. text: in HOCON's syntax.
+
+    Raises RefusalError if they are nested too deeply.
+    """
+    try:
+        root = Reader(text).body()
+    except RecursionError:
+        raise RefusalError("its blocks are nested too deeply to be read") from None
     found = [
         {
             key.rpartition("kafka-clients.")[2]: _unquoted(value)
             for key, value in node.items()
             if isinstance(value, Text)
         }
-        for node in mappings(Reader(text).body())
+        for node in mappings(root)
     ]
     return joined(source, "HOCON", found, "java")
 

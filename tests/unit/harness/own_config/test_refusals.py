@@ -167,3 +167,9 @@ def test_services_that_run_nothing_are_not_taken_for_a_compose_file() -> None:
     described = "services:\n  app:\n    type: kafka-streams\n    produces: [orders]\n"
     assert "compose" not in reason("state.yaml", described)
     assert "compose" in reason("compose.yaml", "services:\n  web:\n    image: nginx\n")
+
+
+def test_blocks_without_end_are_refused() -> None:
+    text = "akka.kafka.producer {\n" + "a {\n" * 3_000 + "acks = 1\n"
+    [own] = read_texts({"application.conf": text.encode()})
+    assert [refused.file for refused in own.refused] == ["application.conf"]
