@@ -78,6 +78,7 @@ def predict(
                     "scenario": configured.scenario.name,
                     "configuration_name": configured.name,
                     **record.model_dump(mode="json", exclude={"diagram"}),
+                    "kafka_version": record.kafka_version or configured.scenario.kafka,
                     "violations": violations,
                     "warnings": warnings,
                 }

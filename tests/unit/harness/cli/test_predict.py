@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
+from ackproof.kafka_versions import DEFAULT_KAFKA
 from ackproof.prediction import predict as prediction
 from ackproof.runs.directory import PredictionRecord
 from command_line import invoked
@@ -57,6 +58,7 @@ def test_a_prediction_that_contradicts_what_is_expected_fails(
         document = json.loads(gated(monkeypatch, lost, *options, "--json", path=where).stdout)
         assert bool(document[0]["violations"]) == bool(status)
         assert document[0]["predicted"] == {"lost": lost}
+        assert document[0]["kafka_version"] == DEFAULT_KAFKA
 
 
 @pytest.mark.parametrize(
