@@ -28,7 +28,7 @@ Assume = Annotated[
         metavar="NAME=VALUE",
         help="A setting of the clients that the files do not contain; may be repeated: "
         "acks=all|1|0; of histories also idempotence=true|false, "
-        "isolation-level=read_committed|read_uncommitted, sub-via=assign|subscribe, and "
+        "isolation-level=read_committed or read_uncommitted, sub-via=assign|subscribe, and "
         "ww-deps=true|false (whether the order in a log is the order of transactions). "
         "Default: the first of each.",
         show_default=False,
