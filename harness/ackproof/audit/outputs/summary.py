@@ -18,6 +18,7 @@ from ackproof.audit.answer import (
     Group,
     Outcome,
     Risk,
+    Row,
     Verdict,
     Word,
 )
@@ -189,8 +190,28 @@ def _summary(group: Group) -> Summary:
     )
 
 
+#: How many rows of an assumed table may lose, are safe, and are about clients.
+_MOST_LOSING, _MOST_SAFE, _MOST_OTHERS = 4, 2, 1
+
+
+def _few(rows: Sequence[Row]) -> Iterator[Row]:
+    """Yield the first rows of each kind, and all about writes and reads that stop."""
+    left = {"losing": _MOST_LOSING, "safe": _MOST_SAFE, "other": _MOST_OTHERS}
+    for row in rows:
+        loses = any(cell.word in _LOSES for cell in row.cells)
+        kind = "other" if row.effect is not Effect.LOST else "losing" if loses else "safe"
+        left[kind] -= row.effect not in STOPS
+        if row.effect in STOPS or left[kind] >= 0:
+            yield row
+
+
 def _usual(answer: Answer, usual: Answer, topics: tuple[str, ...]) -> Summary:
-    """Return the summary for usual values; its changes have the sources of the whole answer."""
+    """Return the summary for usual values, with few rows.
+
+    Its changes have the sources of the whole answer.
+    """
+    if usual.table:
+        usual = replace(usual, table=replace(usual.table, rows=tuple(_few(usual.table.rows))))
     summary = _summary(Group(answer=usual, topics=topics))
     known = {(one.setting, one.change): one for risk in answer.risks for one in risk.decided_by}
     changes = (

@@ -31,7 +31,7 @@ _OUTCOMES = {
 _MOST_GROUPS = 12
 _MOST_WARNINGS = 4
 #: The most losses that are listed as needing no assumption, and the most notes.
-_MOST_ALWAYS, _MOST_NOTES = 2, 3
+_MOST_ALWAYS, _MOST_NOTES = 1, 1
 #: Characters of a screen on which known losses stand beside the failures; those of a column's head.
 _NARROW, _CELL = 100, 12
 #: Characters that the names of failures need at least, with the margins and the runs.
