@@ -90,6 +90,8 @@ ELSEWHERE = {
     "zookeeper": "test_rules_by_version: leaders, ISR and controlled shutdown",
     "stale_fetch": "not a rule: the worst case calls the effect of late responses possible",
     "directory_drops_elr": "not a rule: the worst case calls a loss by a new directory possible",
+    "completes_with_all": "adversary/test_moves: two moves lose records of 4.3.1, and not of 4.1.2",
+    "smaller_completes_with_all": "conformance: Kafka's own reassignments of each version",
     "unclean_by_default": "test_rules_by_version: the defaults of each version",
     "unclean_by_setting": "prediction/test_effects: elections by the setting and by request",
     "short_timers": "test_rules_by_version: the defaults of each version",

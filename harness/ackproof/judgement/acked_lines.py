@@ -33,13 +33,16 @@ def write(evidence: Evidence) -> dict[str, int]:
     A log that is gone or was changed since is noted. Raises DiskError.
     """
     folder = evidence.run_dir / FOLDER
-    application = evidence.scenario.workload.application
+    logs = [
+        log
+        for application in evidence.scenario.senders.applications
+        for log in acked_logs(application, evidence.run_dir)
+    ]
     written: Counter[str] = Counter()
     with disk_errors(folder):
         shutil.rmtree(folder, ignore_errors=True)
-        if application is None:
+        if not logs:
             return {}
-        logs = acked_logs(application, evidence.run_dir)
         for producer, sends in sorted(_sends(evidence, producers=len(logs)).items()):
             written += _write(logs[producer], evidence, producer, sends)
     return {f"{FOLDER}/{name}.jsonl": count for name, count in sorted(written.items())}

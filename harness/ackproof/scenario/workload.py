@@ -362,6 +362,11 @@ class Senders(ABC):
     records_are_limited: ClassVar[bool]
 
     @property
+    def applications(self) -> tuple[Application, ...]:
+        """The applications of the user among them."""
+        return ()
+
+    @property
     @abstractmethod
     def producers(self) -> int:
         """The number of ledgers."""
@@ -464,6 +469,10 @@ class OwnApplication(Senders):
     records_are_limited = False
     leave_no_gap = False
     never_ask_for_acks = False
+
+    @property
+    def applications(self) -> tuple[Application, ...]:
+        return (self.application,)
 
     @property
     def producers(self) -> int:
