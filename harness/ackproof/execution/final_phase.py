@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from ackproof.clients import forwarding
@@ -18,7 +18,6 @@ from ackproof.execution.run_state import RunCluster, RunState, now
 from ackproof.observation import broker_log
 from ackproof.progress import Reporter
 from ackproof.proxy.follower_fetches import topic_id
-from ackproof.runs.directory import EarlyHighWatermark
 from ackproof.scenario.model import Scenario
 from ackproof.scenario.removal import removes
 from ackproof.waiting import wait_for
@@ -64,7 +63,7 @@ def take_states(topics: Sequence[str], cluster: RunCluster, run: RunState) -> No
     run.write("partition_states", [state for state in log.partitions if state.topic in topics])
     ids = {topic_id(state.topic_id): state.topic for state in log.partitions}
     run.early_high_watermarks = [
-        EarlyHighWatermark(**{**asdict(seen), "topic": ids.get(seen.topic, seen.topic)})
+        replace(seen, topic=ids.get(seen.topic, seen.topic))
         for seen in cluster.early_high_watermarks()
         if seen.at >= run.started_at and ids.get(seen.topic, seen.topic) in topics
     ]

@@ -12,8 +12,9 @@ from pathlib import Path
 from ackproof.cluster.attached import AttachedCluster
 from ackproof.cluster.booted import KafkaCluster
 from ackproof.execution.live_view import LiveView
+from ackproof.proxy.follower_fetches import EarlyHighWatermark
 from ackproof.runs import directory as runs
-from ackproof.runs.directory import COMMIT_VARIABLES, Clock, EarlyHighWatermark, RunRecord
+from ackproof.runs.directory import COMMIT_VARIABLES, Clock, RunRecord
 from ackproof.runs.recovery import seal
 from ackproof.scenario.loader import Configured
 from ackproof_faults import FaultWindow, Schedule

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from ackproof.clients.application_process import acked_logs
 from ackproof.judgement.evidence import Evidence
+from ackproof.judgement.overview.losses import identities
 from ackproof.ledger import acked_log
 from ackproof.ledger.acked_log import LogProblems
 from ackproof.runs.directory import disk_errors
@@ -68,7 +69,7 @@ def _write(
     if not log.is_file():
         evidence.note(f"{log}: is not there any more, so {FOLDER} has none of its lines.")
         return written
-    known = _identities(evidence, producer)
+    known = identities(evidence, ((producer, number) for number in sends), "identity")
     folder = evidence.run_dir / FOLDER
     folder.mkdir(exist_ok=True)
     last = max(sends)
@@ -83,21 +84,10 @@ def _write(
                 break
             if number not in sends:
                 continue
-            if known.get(number) != send.identity:
+            if known.get((producer, number)) != send.identity:
                 evidence.note(f"{log}: was changed since, so {FOLDER} has not all of its lines.")
                 break
             for name in sends[number]:
                 opened[name].write(f"{line}\n")
                 written[name] += 1
     return written
-
-
-def _identities(evidence: Evidence, producer: int) -> Mapping[int, str]:
-    def rows() -> Iterator[tuple[int, str]]:
-        file = evidence.file("identities", f"producer-{producer}")
-        for batch in evidence.readable_batches(file, ("sequence", "identity")):
-            yield from zip(
-                batch["sequence"].to_pylist(), batch["identity"].to_pylist(), strict=True
-            )
-
-    return dict(rows())

@@ -8,7 +8,7 @@ from typing import Any
 
 from ackproof.judgement.evidence import Evidence
 from ackproof.judgement.expectations import OF_UNFINISHED_WORK
-from ackproof.runs.directory import EarlyHighWatermark
+from ackproof.proxy.follower_fetches import EarlyHighWatermark
 from ackproof.runs.verdict import REMOVED, Finding, Likelihood, PartAvailability, Step
 from ackproof_faults import registered
 from ackproof_spark.anomaly import OF_CLIENTS, PREDICTED

@@ -34,6 +34,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from ackproof import safe_files
 from ackproof.errors import DiskError, RunDirectoryError
+from ackproof.proxy.follower_fetches import EarlyHighWatermark
 from ackproof.runs.verdict import Likelihood, PredictionReport, Record, Verdict
 from ackproof.safe_files import replacing
 from ackproof.scenario.types import Setting
@@ -80,19 +81,6 @@ class Clock(Record):
     of: str
     offset_ms: float
     give_or_take_ms: float
-
-
-class EarlyHighWatermark(Record):
-    """A leader's high watermark above what a follower had fetched, as the proxy saw it."""
-
-    at: datetime
-    leader: int
-    follower: int
-    topic: str
-    partition: int
-    leader_epoch: int
-    fetched: int
-    high_watermark: int
 
 
 class RunRecord(Record):

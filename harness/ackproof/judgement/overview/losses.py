@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -213,9 +213,15 @@ def _lost_records(evidence: Evidence, rows: Sequence[int]) -> dict[int, LostReco
 
 
 def identities(
-    evidence: Evidence, sends: Iterable[tuple[int | None, int | None]]
+    evidence: Evidence,
+    sends: Iterable[tuple[int | None, int | None]],
+    column: Literal["text", "identity"] = "text",
 ) -> dict[tuple[int | None, int | None], str]:
-    """Return what an application knows its sends by, by producer and sequence."""
+    """Return a column of `tables.IDENTITIES` for sends of an application.
+
+    They are given and returned by producer and sequence. By default it is what the application
+    knows them by.
+    """
     by_producer: defaultdict[int | None, list[int | None]] = defaultdict(list)
     for producer, sequence in sends:
         by_producer[producer].append(sequence)
@@ -227,8 +233,8 @@ def identities(
         chosen = [("sequence", "in", by_producer[producer])]
         with suppress(pa.ArrowException, OSError):  # a damaged file hides no loss
             table = pq.read_table(file, schema=IDENTITIES, filters=chosen)
-            for row in table.select(["sequence", "text"]).to_pylist():
-                named[producer, row["sequence"]] = row["text"] or ""
+            for row in table.select(["sequence", column]).to_pylist():
+                named[producer, row["sequence"]] = row[column] or ""
     return named
 
 

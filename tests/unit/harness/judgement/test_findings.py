@@ -13,7 +13,7 @@ from ackproof.judgement.findings import (
     of_availability,
     of_high_watermarks,
 )
-from ackproof.runs.directory import EarlyHighWatermark
+from ackproof.proxy.follower_fetches import EarlyHighWatermark
 from ackproof.runs.verdict import PartAvailability, PartitionState, Step
 from support.run_directories import START, at
 
