@@ -81,7 +81,9 @@ def candidates(now: Protection) -> Iterator[Change]:
     replicas, minimum = now.replicas, now.min_insync_replicas
     if now.without_volume:
         yield Change(
-            setting=STORAGE, value="volume", cost="a disk for each broker, which outlives its pods"
+            setting=STORAGE,
+            value="volume",
+            cost="a disk for each broker, which outlives its pod or container",
         )
     if now.acks != "all":
         yield Change(
