@@ -6,6 +6,8 @@ import random
 import sys
 from itertools import product
 
+import pytest
+
 from ackproof.audit.answer import Effect
 from ackproof.audit.failure import EVENTS, Failure
 from ackproof.audit.risks import resent
@@ -50,3 +52,13 @@ def test_a_planned_move_of_the_leader_reorders_with_acks_1() -> None:
 def test_every_failure_that_ends_a_broker_may_make_a_producer_send_again() -> None:
     ends = {failure for failure, event in EVENTS.items() if event.severity or event.of_site}
     assert ends - {Failure.CONTROLLERS} <= {*resent.KIND.failures}
+
+
+def test_the_comparison_finds_an_audit_without_a_planned_move(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The control: no request is sent again after a planned move, as if the leader answered all."""
+    monkeypatch.delitem(resent._UNANSWERED, Failure.LEADER_MOVE)
+    setup, move = audited("4.4.0", ("1", "false"), (3, 1), "false"), (Failure.LEADER_MOVE,)
+    assert Effect.REORDERED in Found(2_000).effects(setup, move)
+    assert not Allowed.of(setup).allows(Effect.REORDERED, move)

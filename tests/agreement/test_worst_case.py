@@ -9,7 +9,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
+
 from ackproof.scenario.model import Scenario
+from ackproof_model.perturbations import WorstCase
 from agreement.sampling import FULL, sample
 from agreement.schedules import (
     Document,
@@ -68,3 +71,18 @@ def test_stored_schedules_are_within_their_worst_case() -> None:
             f"{title(document)}: {one}" for one in dict.fromkeys(unexpected(scenario, searches))
         ]
     reported("stored schedules", len(documents), searches, found)
+
+
+def test_the_comparison_finds_a_fault_whose_worst_case_forgets_what_is_sent_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The control: only an end without an answer makes a producer send again, no deposed leader."""
+    monkeypatch.setattr(WorstCase, "resends", property(lambda worst: worst.unanswered))
+    searches = Searches(1_000)
+    found = {
+        one
+        for document, _ in single()
+        if (document["kafka"], document["faults"][0]["fault"]) == ("4.4.0", "kill")
+        for one in unexpected(Scenario.model_validate(document), searches)
+    }
+    assert any(one.startswith("reordered: every request is answered") for one in found)
