@@ -321,6 +321,9 @@ class ProducerLoop:
         while self._in_flight() and time.monotonic() - started < bound:
             if self._orphaned():
                 bound = min(bound, ORPHAN_SETTLE_S)
+            if self.fatal is not None:
+                # librdkafka sends nothing more, but keeps its queue until delivery.timeout.ms.
+                self._producer.purge(in_flight=False)
             self._serve(POLL_S)
         # A process that was suspended, or ordered not to poll, has unserved reports.
         while self._in_flight() and self._poll(0):

@@ -49,6 +49,18 @@ class MockCluster:
             self._cluster, ctypes.c_int16(api), ctypes.c_size_t(len(codes)), errors
         )
 
+    def answer_late(self, api: int, *answers: tuple[int, int]) -> None:
+        """Answer the next requests at each broker with an error (0: none), after milliseconds."""
+        flat = [ctypes.c_int(number) for answer in answers for number in answer]
+        for broker in (1, 2, 3):
+            self._library.rd_kafka_mock_broker_push_request_error_rtts(
+                self._cluster,
+                ctypes.c_int32(broker),
+                ctypes.c_int16(api),
+                ctypes.c_size_t(len(answers)),
+                *flat,
+            )
+
     def follow(self, topic: str, partition: int, broker: int) -> None:
         """Make a broker the replica that consumers of a partition are sent to (KIP-392)."""
         self._library.rd_kafka_mock_partition_set_follower(

@@ -16,8 +16,10 @@ from ackproof.clients.specs import ProducerSpec, TransactionSpec
 from ackproof.clients.transactional import Transactions
 from ackproof.errors import ExitCode, WorkloadError
 from ackproof.ledger import transaction_log
+from ackproof.ledger.outcome import error_name
+from ackproof.ledger.producer_ledger import recover
 from support.client_specs import producer_spec
-from unit.harness.clients.mock_cluster import END_TXN, mock_cluster
+from unit.harness.clients.mock_cluster import END_TXN, PRODUCE, mock_cluster
 
 WITHIN = 120.0
 
@@ -59,6 +61,36 @@ def test_an_abort_that_is_refused_ends_the_producer(tmp_path: Path, may_stop: bo
         first, hint = process.error.splitlines()
         assert first == "producer 0 stopped for good: INVALID_TXN_STATE"  # as in the verdict
         assert "It said: " in hint
+
+
+def test_what_is_queued_again_after_a_fatal_error_is_not_waited_for(tmp_path: Path) -> None:
+    """The second request ends the producer; those behind it are refused afterwards."""
+    fatal, refused = KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, KafkaError.NOT_ENOUGH_REPLICAS
+    with mock_cluster() as cluster:
+        cluster.answer_late(PRODUCE, (0, 0), (fatal, 0), *[(refused, 500)] * 4)
+        process = ProducerProcess(
+            producer_spec(
+                tmp_path,
+                partitions=1,
+                bootstrap_servers=cluster.bootstrap,
+                settings={
+                    "acks": "all",
+                    "enable.idempotence": True,
+                    "batch.num.messages": 1,
+                    "delivery.timeout.ms": 10_000,
+                },
+                records=100,
+                may_stop_for=(error_name(fatal),),
+            )
+        )
+        process.start()
+        try:
+            assert process.wait(WITHIN) == 0, process.error
+        finally:
+            process.kill()
+    assert process.progress().acked == 1
+    errors = set(recover(process.spec.ledger)["error"].drop_null().to_pylist())
+    assert errors == {error_name(fatal), "_PURGE_QUEUE"}
 
 
 class Busy:
