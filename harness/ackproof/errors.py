@@ -134,7 +134,7 @@ def translated() -> Iterator[None]:
 
 
 #: The extra that installs a package; the other packages come with `run`.
-_EXTRAS = {"grpc": "connect", "grpc_status": "connect", "pytest": "pytest"}
+_EXTRAS = {"grpc": "connect", "grpc_status": "connect", "mcp": "mcp", "pytest": "pytest"}
 
 
 def _missing_extra(error: ModuleNotFoundError) -> AckproofError | None:

@@ -27,6 +27,7 @@ from ackproof.cli import (
     compare,
     init,
     machine,
+    mcp,
     plan,
     predict,
     reproduce,
@@ -86,6 +87,7 @@ _COMMANDS: dict[str, dict[str, Callable[..., None] | typer.Typer]] = {
         "doctor": machine.doctor,
         "clean": machine.clean,
         "image": machine.image,
+        "mcp": mcp.mcp,
     },
 }
 for _panel, _commands in _COMMANDS.items():
