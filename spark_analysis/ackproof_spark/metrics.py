@@ -37,19 +37,26 @@ def metric_questions(
 ) -> dict[str, DataFrame]:
     """Return the queries whose results (`small_data.answers`) `as_metrics` turns into metrics.
 
-    A producer that `stopped` for good counts as having a send in flight from then until the last
-    outcome of all, and until `faults_ended_at`.
+    A producer that `stopped` for good counts as having a send in flight from then until
+    `faults_ended_at`, or until the last outcome of the others if that is later. Its own outcomes
+    count until then: its client may fail all sends at once, or hold them until they time out.
     """
     workload = ledger.where(f"producer < {PROBE_PRODUCERS}")
     acked = F.col("outcome") == Outcome.ACKED
+    measured = []
+    if stopped:
+        held = F.col("producer").isin(*stopped) & ~acked
+        known = F.when(held, F.col("sent_at")).otherwise(F.greatest("sent_at", "resolved_at"))
+        last = F.greatest(F.max(known), F.lit(faults_ended_at).cast("timestamp"))
+        end = workload.agg(last.alias("end"))
+        until = F.when(held, F.least("resolved_at", "end")).otherwise(F.col("resolved_at"))
+        workload = workload.crossJoin(end).withColumn("resolved_at", until).drop("end")
+        measured = [_of_stopped(workload, stopped, end)]
+    else:
+        last = F.max(F.greatest("sent_at", "resolved_at"))
+    measured.append(unavailability(workload))
     latency = ack_latency()
     partition = F.concat_ws("-", "topic", "partition")
-    last = F.max(F.greatest("sent_at", "resolved_at"))
-    if stopped:
-        last = F.greatest(last, F.lit(faults_ended_at).cast("timestamp"))
-    measured = [unavailability(workload)]
-    if stopped:
-        measured.append(_of_stopped(workload, stopped, workload.agg(last.alias("end"))))
     return {
         "sends": workload.agg(
             F.unix_micros(F.min("sent_at")).alias("first"),

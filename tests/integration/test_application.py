@@ -101,7 +101,8 @@ def test_what_was_acked_is_found_and_what_is_not_there_is_lost(
     assert (code, verdict["verdict"]) == (1, "violated"), verdict["reason"]
     assert verdict["observed"]["lost"] == 1
     assert verdict["causes"][0]["first_offset"] == lines[0]["offset"]
-    assert "several name one offset (2 acks" in verdict["unobserved"][-1]
+    # The identities of the two acks differ: one has the record there, and the other is lost.
+    assert not [line for line in verdict["unobserved"] if "several name one offset" in line]
 
 
 def test_what_is_doubtful_is_unseen_and_says_why(

@@ -72,7 +72,6 @@ def take_final_log(
         if id_header:
             stack.enter_context(small_plans(spark, rows=offsets))
             application = Application.of_run(spark, run_dir, header=id_header)
-            run.unobserved += filter(None, [shared_offsets(application)])
         take = partial(
             final_log.take_final_log,
             spark,
@@ -87,11 +86,13 @@ def take_final_log(
         try:
             taken = take(options=client_settings.for_connector(settings))
         except AnalysisError as error:
-            take(options=own_options, reader=Reader.PYTHON)
+            taken = take(options=own_options, reader=Reader.PYTHON)
+            _note_shared_offsets(run, application, taken)
             absent = isinstance(error, ConnectorMissing)
             why = "is absent" if absent else f"failed: {error}"
             _note_alone(run, Reader.PYTHON, f"Spark's Kafka connector {why}")
             return
+        _note_shared_offsets(run, application, taken)
         if second is None:
             _note_alone(run, Reader.CONNECTOR, f"more than {SECOND_READER_UP_TO:,} offsets")
             return
@@ -101,6 +102,13 @@ def take_final_log(
             {Reader.CONNECTOR: taken.log, Reader.PYTHON: own}, run_dir=run_dir
         )
         run.readers = [Reader.CONNECTOR, Reader.PYTHON]
+
+
+def _note_shared_offsets(
+    run: RunState, application: Application | None, taken: final_log.FinalLog
+) -> None:
+    if application is not None:
+        run.unobserved += filter(None, [shared_offsets(application, taken.log)])
 
 
 def _note_alone(run: RunState, reader: Reader, why: str) -> None:

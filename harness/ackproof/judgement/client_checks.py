@@ -390,6 +390,13 @@ def send_times(evidence: Evidence) -> Iterator[str]:
         yield from _times(path, evidence)
 
 
+def sends_without_times(evidence: Evidence) -> int:
+    """Return the acked sends that lack a time; 0 if a check asks for all times."""
+    if evidence.scenario.senders.times_are_recorded:
+        return 0
+    return sum(sends_of(evidence, path).untimed for path in evidence.ledgers())
+
+
 def _times(ledger: Path, evidence: Evidence) -> Iterator[str]:
     name, record, sends = ledger.stem, evidence.record, sends_of(evidence, ledger)
     if sends.untimed:

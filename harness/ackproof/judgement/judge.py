@@ -8,7 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from ackproof.judgement import availability, expectations, findings, invariants, trace_validation
-from ackproof.judgement.client_checks import client_counts, expected_errors, stopped_producers
+from ackproof.judgement.client_checks import (
+    client_counts,
+    expected_errors,
+    sends_without_times,
+    stopped_producers,
+)
 from ackproof.judgement.cluster_checks import ended_nodes, reported_errors
 from ackproof.judgement.evidence import Evidence
 from ackproof.judgement.invariants import Audit, Consequence
@@ -95,7 +100,7 @@ def conclude(evidence: Evidence, compared: Analysis) -> Verdict:
     audit = invariants.audit(evidence)
     inconclusive = audit.inconclusive(with_times=expectations.of_times(scenario.expect))
     causes = _causes(run_dir, record.run_id, compared.causes)
-    metrics, unobserved = _reported(evidence, audit)
+    metrics, unobserved = reported(evidence, audit)
     lines, undisputed = _expect(evidence, metrics, causes)
     word, reason = expectations.conclude(
         lines, inconclusive, unless_lost=audit.unless_lost, undisputed=undisputed
@@ -184,10 +189,13 @@ def _observe(evidence: Evidence, compared: Analysis) -> Evidence:
     return replace(evidence, observed=observed, metrics=metrics)
 
 
-def _reported(evidence: Evidence, audit: Audit) -> tuple[Metrics, list[str]]:
+def reported(evidence: Evidence, audit: Audit) -> tuple[Metrics, list[str]]:
     """Return the reliable metrics, and the metrics and counts that cannot be reported."""
     metrics, record = evidence.metrics, evidence.record
     doubts = [*record.bottlenecks, *audit.of(Consequence.UNTIMED)]
+    untimed = sends_without_times(evidence)
+    if untimed and metrics.duration_s <= 0:
+        doubts.append("the acked log has no times (sent_at and resolved_at)")
     unanswered = all(sends.settings.acks == "0" for sends in evidence.scenario.sends.values())
     metrics = with_times(
         metrics,
@@ -195,6 +203,10 @@ def _reported(evidence: Evidence, audit: Audit) -> tuple[Metrics, list[str]]:
         answered=not unanswered,
     )
     unobserved = [*record.unobserved, *invariants.unreported(doubts, record.late)]
+    if untimed and metrics.duration_s > 0:
+        unobserved.append(
+            f"latency and availability of {untimed:,} acked sends without sent_at and resolved_at"
+        )
     if removed := evidence.observed.get("removed", 0):
         unobserved.append(
             f"whether {removed:,} acked sends had been lost before retention or compaction "

@@ -6,8 +6,9 @@ the acked log has (`tables.IDENTITIES`). A record of the final log gets the name
 1. if that send was acked at its offset, and has its identity;
 2. else, if only one send of the topic has its identity.
 
-Several acks may name one offset, because a client reports the first offset of a batch or a line was
-logged twice. The record there is that of the first send with its identity. If several sends have
+Several acks may name one offset, because a client reports the first offset of a batch, a line was
+logged twice, or the offset was given out again after a loss. The record there is that of the first
+send with its identity. If several sends have
 one identity, a record that is at none of their acked offsets may belong to any of them::
 
     send 1  acked at orders-0 offset 4, key a       the record at 4 has key a: it is send 1's
@@ -141,11 +142,26 @@ def _with_senders(seen: DataFrame, application: Application) -> DataFrame:
     )
 
 
-def shared_offsets(application: Application) -> str:
-    """Return a sentence on offsets that several acks name, or an empty string."""
-    (row,) = (
-        _acked_at(application.ledger, *PLACE).agg(F.sum("acks"), F.min(F.struct(*PLACE))).collect()
+def shared_offsets(application: Application, log: DataFrame) -> str:
+    """Return a sentence on offsets that several acks name and that say nothing, or ''.
+
+    `log` is the stored `named(records)`. An offset says nothing if one of its acks has its record
+    elsewhere, or if two of them have the same identity. Otherwise each send has its record at the
+    offset or none at all, as after a loss, when the offset is given out again.
+    """
+    found = log.where(F.col("state") == RecordState.INTACT).select(
+        "topic", "partition", *_NAME, F.col("offset").alias("found")
     )
+    acked = application.sends.where(F.col("outcome") == Outcome.ACKED)
+    shared = acked.join(_acked_at(acked, *PLACE).select(*PLACE), PLACE, "left_semi")
+    elsewhere = (
+        shared.join(found, ["topic", "partition", *_NAME])
+        .where(F.col("found") != F.col("offset"))
+        .select(*PLACE)
+    )
+    doubtful = elsewhere.union(_twice(acked).select(*PLACE)).distinct()
+    named_there = _acked_at(application.ledger, *PLACE).join(doubtful, PLACE, "left_semi")
+    (row,) = named_there.agg(F.sum("acks"), F.min(F.struct(*PLACE))).collect()
     acks, first = row
     if first is None:
         return ""

@@ -123,6 +123,20 @@ def test_a_producer_that_stopped_for_good_is_unavailable_until_the_faults_end(sp
     assert stopped["acked_per_s"] == pytest.approx(9 / 20)
 
 
+@pytest.mark.parametrize("purged_at", [2, 122], ids=["purged at once", "held until it timed out"])
+def test_a_stopped_producer_is_unavailable_equally_long_however_its_client_ends(
+    spark, tmp_path, purged_at
+):
+    """The producer stops at 2 s, with two sends in flight."""
+    sends = ["1/0 to 0: acked at 0 [0-1]", f"1/1 to 0: unknown [1-{purged_at}]"]
+    run_dir = _run(tmp_path, *sends, f"1/2 to 1: unknown [1.5-{purged_at}]")
+    ended = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=20)
+    measured = metrics(spark, run_dir, stopped=[1], faults_ended_at=ended)
+    assert measured["duration_s"] == 20
+    assert measured["unavailability_s"] == pytest.approx(20)
+    assert measured["unacked_partitions"] == ["t-1"]
+
+
 def test_durations_rates_and_latencies(spark, tmp_path):
     sends = [f"1/{i} to 0: acked at {i} [{i}-{i + (i + 1) / 1000}]" for i in range(100)]
     measured = metrics(

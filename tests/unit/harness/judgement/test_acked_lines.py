@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -10,8 +12,11 @@ from ruamel.yaml import YAML
 
 from ackproof.judgement import acked_lines
 from ackproof.judgement.evidence import Evidence
+from ackproof.judgement.invariants import Audit
+from ackproof.judgement.judge import reported
 from ackproof.judgement.overview.losses import identities
 from ackproof.ledger import conversion
+from ackproof.runs import directory as runs
 from support.run_directories import RunDirectory
 
 #: Spaces and order as another program writes them, with a line of its log between.
@@ -104,3 +109,23 @@ def test_rows_of_csv_are_written_as_json(evidence: Evidence, log: Path, tmp_path
     assert acked_lines.write(Evidence(run_dir=evidence.run_dir)) == {"acked_lines/lost.jsonl": 1}
     line = json.loads((evidence.run_dir / "acked_lines" / "lost.jsonl").read_text())
     assert line == {"topic": "orders", "partition": "0", "offset": "1", "key": "order-1"}
+
+
+@pytest.mark.parametrize(
+    ("duration_s", "times", "said"),
+    [
+        (0.0, "unknown", "as the acked log has no times (sent_at and resolved_at)"),
+        # Other lines have their times.
+        (8.0, "measured", "availability of 3 acked sends without sent_at and resolved_at"),
+    ],
+)
+def test_what_was_logged_without_times_is_not_measured(
+    evidence: Evidence, duration_s: float, times: str, said: str
+) -> None:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    record = runs.RunRecord(run_id="run", image="none", pid=1, started_at=now)
+    runs.write_model(evidence.run_dir / "run.json", record)
+    counted = evidence.metrics.model_copy(update={"duration_s": duration_s})
+    metrics, unobserved = reported(replace(evidence, metrics=counted), Audit(answers=[]))
+    assert metrics.times == times
+    assert said in unobserved[-1]
