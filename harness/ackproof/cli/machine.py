@@ -1,4 +1,4 @@
-"""`ackproof doctor`, `clean` and `image`: this machine, what runs left on it, and broker images."""
+"""`ackproof doctor`, `clean`, `image` and `mcp`: this machine, what is left on it, its images."""
 
 from __future__ import annotations
 
@@ -137,3 +137,14 @@ def image(
 def _print_image(provided: BrokerImage, *, as_json: bool) -> None:
     text = f"{provided.reference} ({provided.source})"
     print_result(text, asdict(provided), as_json=as_json)
+
+
+def mcp() -> None:
+    """Serve answers to an assistant, on standard input and output (Model Context Protocol).
+
+    Its tools audit, predict, advise, list the catalogue and judge stored runs. Example, in the
+    settings of an assistant: [bold]{"command": "ackproof", "args": ["mcp"]}[/]
+    """
+    from ackproof.mcp_server import server
+
+    server().run("stdio")

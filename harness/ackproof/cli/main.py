@@ -27,7 +27,6 @@ from ackproof.cli import (
     compare,
     init,
     machine,
-    mcp,
     plan,
     predict,
     reproduce,
@@ -87,7 +86,7 @@ _COMMANDS: dict[str, dict[str, Callable[..., None] | typer.Typer]] = {
         "doctor": machine.doctor,
         "clean": machine.clean,
         "image": machine.image,
-        "mcp": mcp.mcp,
+        "mcp": machine.mcp,
     },
 }
 for _panel, _commands in _COMMANDS.items():

@@ -11,9 +11,9 @@ import anyio
 from mcp import Client, StdioServerParameters
 from mcp_types import CallToolResult
 
-from ackproof.cli.mcp import arguments, server
+from ackproof.mcp_server import arguments, server
 
-CASES = Path(__file__).parents[3] / "data" / "cases"
+CASES = Path(__file__).parents[2] / "data" / "cases"
 PRODUCER = str(CASES / "min-producer-acks-1.properties")
 
 

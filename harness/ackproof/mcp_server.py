@@ -10,15 +10,16 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
+import anyio
+from mcp.server import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp_types import ToolAnnotations
 from pydantic import BaseModel, Field
 
 import ackproof
 from ackproof.errors import ExitCode
-
-if TYPE_CHECKING:
-    from mcp.server import MCPServer
 
 _INSTRUCTIONS = (
     "Answers on Kafka: can this configuration lose a record that was acknowledged, after which "
@@ -177,24 +178,12 @@ _TOOLS = (audit, predict, advise_start, advise_what_if, advise_outage, catalogue
 
 
 def server() -> MCPServer:
-    from mcp.server import MCPServer
-    from mcp_types import ToolAnnotations
-
     made = MCPServer(
         "ackproof", version=ackproof.__version__, instructions=_INSTRUCTIONS, log_level="WARNING"
     )
     for tool in _TOOLS:
         made.add_tool(tool, annotations=ToolAnnotations(read_only_hint=tool is not verdict))
     return made
-
-
-def mcp() -> None:
-    """Serve answers to an assistant, on standard input and output (Model Context Protocol).
-
-    Its tools audit, predict, advise, list the catalogue and judge stored runs. Example, in the
-    settings of an assistant: [bold]{"command": "ackproof", "args": ["mcp"]}[/]
-    """
-    server().run("stdio")
 
 
 def arguments(command: str, operands: Sequence[str], **options: Option) -> list[str]:
@@ -216,9 +205,6 @@ def _options(options: Mapping[str, Option]) -> Iterator[str]:
 
 async def _answer(command: str, operands: Sequence[str], **options: Option) -> Answer:
     """Run a command. Raise ToolError with its message if it could not answer."""
-    import anyio
-    from mcp.server.mcpserver.exceptions import ToolError
-
     done = await anyio.run_process(
         [sys.executable, "-c", _MAIN, *arguments(command, operands, **options)],
         check=False,
