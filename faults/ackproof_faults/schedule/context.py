@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from ackproof_faults.conditions.durations import format_duration
+from ackproof_faults.conditions.kinds import ProgressIs
 from ackproof_faults.conditions.observation import (
     Observation,
     ObservationHistory,
@@ -194,6 +195,22 @@ class ScheduleContext:
         self, conditions: Conditions, *, reference: ReferencePoint, first_window: int = 0
     ) -> str:
         return conditions.unmet(self._observe(reference, first_window))
+
+    def needs_sends(
+        self,
+        conditions: Conditions,
+        at_latest_s: float | None,
+        *,
+        reference: ReferencePoint,
+        first_window: int = 0,
+    ) -> bool:
+        """Whether `due` cannot return a trigger before there are further sends."""
+        observation = self._observe(reference, first_window)
+        return at_latest_s is None and any(
+            all(isinstance(leaf, ProgressIs) for leaf in condition.alternatives)
+            and not condition.holds(observation)
+            for condition in conditions
+        )
 
     def _observe(self, reference: ReferencePoint, first_window: int) -> Observation:
         windows = [(one.guard.fault.id, one.guard.window) for one in self.injected[first_window:]]

@@ -104,6 +104,25 @@ class SequenceRunner:
                 return f"recovery from {one}"
         return ""
 
+    @property
+    def needs_sends(self) -> bool:
+        """Whether the steps can only go on after further sends."""
+        if self._block is not None:
+            return self._block.needs_sends
+        waits = [
+            (one.guard.fault.heal_when, one.guard.fault.heal_after, one.reference)
+            for one in self._injected
+            if not one.healed and one.guard.fault.ends_by_itself
+        ]
+        if self._remaining and isinstance(fault := self._remaining[0], Fault):
+            waits.append((fault.when, fault.or_after, self._reference))
+        return any(
+            self._context.needs_sends(
+                conditions, at_latest_s, reference=reference, first_window=self._first_window
+            )
+            for conditions, at_latest_s, reference in waits
+        )
+
     def _unmet(self, conditions: Conditions, reference: ReferencePoint) -> str:
         return self._context.unmet(conditions, reference=reference, first_window=self._first_window)
 
@@ -183,6 +202,10 @@ class ParallelRunner:
     def waiting_for(self) -> str:
         return " and ".join(filter(None, (branch.waiting_for for branch in self._branches)))
 
+    @property
+    def needs_sends(self) -> bool:
+        return any(branch.needs_sends for branch in self._branches)
+
 
 class LoopRunner:
     """Runs turns of a loop: each begins when the last is over and the loop's bounds allow it."""
@@ -253,6 +276,11 @@ class LoopRunner:
         if self._turn is not None and (in_turn := self._turn.waiting_for):
             return in_turn
         return "" if self._ended else f"turn {self._turns + 1} of a loop"
+
+    @property
+    def needs_sends(self) -> bool:
+        """An endless loop ends with the workload, so it needs one."""
+        return self._loop.block.endless or (self._turn is not None and self._turn.needs_sends)
 
 
 StepRunner = SequenceRunner | ParallelRunner | LoopRunner

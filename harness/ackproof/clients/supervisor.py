@@ -162,6 +162,16 @@ class ClientSupervisor:
             self._seconds_left > 0 and self._successor_is_due
         )
 
+    @property
+    def has_sent_all(self) -> bool:
+        """Whether the producers ended with their last record, and the workload has time left."""
+        last = [one for one in self.producers if one.name not in self.successors]
+        return (
+            bool(last)
+            and all(one.returncode == 0 and one.progress().sent == one.spec.records for one in last)
+            and self._seconds_left > 0
+        )
+
     def expect_end(self, process: ProducerProcess | ConsumerProcess) -> None:
         """Do not report the end of this process as a trouble."""
         self._expected_ends.add(process.name)

@@ -75,11 +75,15 @@ def _drive(
     run: RunState,
     reporter: Reporter,
 ) -> None:
-    """Tick until producers end, or until `tail` sends are acked after the schedule is done."""
+    """Tick until `tail` sends are acked after the schedule is done, or until producers end.
+
+    Producers that have sent all records end before a fault that waits for the cluster's state: it
+    is waited for as long as they might have sent, `workload.seconds`.
+    """
     shown_at = 0.0
     load = Load(now=time.monotonic(), waited=machine.cpu_wait_s())
     acked_when_done: int | None = None
-    while clients.restart_crashed():
+    while clients.restart_crashed() or goes_on(schedule, clients):
         schedule.tick()
         run.write_windows()
         acked = clients.progress().acked
@@ -99,6 +103,11 @@ def _drive(
             stopped = run.live is not None and not run.live.job_failed and run.live.stop_job()
             relief = ". The live view goes on without reads, lag, unseen sends and loss candidates"
             reporter.note(strained + (relief if stopped else ""))
+
+
+def goes_on(schedule: Schedule, clients: ClientSupervisor) -> bool:
+    """Whether the schedule goes on although all producers have ended."""
+    return clients.has_sent_all and not schedule.done and not schedule.needs_sends
 
 
 class Load:

@@ -273,7 +273,8 @@ class Workload(Sends):
     """Producers and consumers of a run, or the application that sends instead.
 
     The producers send until every fault has recovered, and then until `tail` more sends are acked.
-    They stop earlier at `records` or `seconds`.
+    They stop earlier at `records` or `seconds`. After `records`, faults that wait for the cluster
+    still begin and end within `seconds`.
     """
 
     topic: str = Field(description="the topic that the producers write to")

@@ -9,6 +9,7 @@ from ackproof_faults.interfaces.kafka_proxy import Rule
 from ackproof_faults.network.isolate_replication import IsolateReplication
 from ackproof_faults.network.link import LinkFault
 from ackproof_faults.process.stops import Kill
+from ackproof_faults.schedule.blocks import ParallelBlock, SequenceBlock
 from support.fake_cluster import FakeCluster
 from support.recorded_schedules import World, begun, names
 
@@ -46,6 +47,46 @@ def test_waiting_for_names_unmet_and_unknown_conditions() -> None:
     world.cluster.state.now_isr = None
     schedule.tick()
     assert schedule.waiting_for == f"{start} is unknown)"
+
+
+@pytest.mark.parametrize(
+    ("second", "needs"),
+    [
+        ({"when": "isr of orders-0 == 1"}, False),
+        ({"when": ["isr of orders-0 == 1", "20 more acked"]}, True),
+        ({"when": ["isr of orders-0 == 1", "20 acked"]}, False),  # they are acked
+        ({"when": "20 more acked or leader of orders-0 changed"}, False),
+        ({"when": "20 more acked", "or_after": "5s"}, False),
+        ({"when": "20 more sent"}, True),
+        ({"when": "kill ended"}, False),
+    ],
+)
+def test_a_schedule_needs_sends_if_a_condition_cannot_hold_without(
+    second: dict[str, Any], needs: bool
+) -> None:
+    world = World(acked=30)
+    world.cluster.state.now_isr = [1, 2, 3]
+    first = Kill(target=1, heal_when="isr of orders-0 == 2")
+    schedule = world.schedule(first, Kill(target=2, **second))
+    schedule.tick()
+    assert len(schedule.windows) == 1
+    assert schedule.needs_sends is needs
+    in_branch = {"parallel": [first.model_copy(), Kill(target=2, **second)]}
+    branches = world.schedule(ParallelBlock.model_validate(in_branch))
+    branches.tick()
+    assert branches.needs_sends is needs
+
+
+@pytest.mark.parametrize(
+    ("bound", "needs"), [({}, True), ({"repeat": 2}, False), ({"for": "1m"}, False)]
+)
+def test_an_endless_loop_ends_with_the_sends(bound: dict[str, Any], needs: bool) -> None:
+    world = World(acked=30)
+    kill = Kill(target=1, heal_after="5s")
+    loop = SequenceBlock.model_validate({"sequence": [kill], "every": "1s", **bound})
+    schedule = world.schedule(loop)
+    schedule.tick()
+    assert schedule.needs_sends is needs
 
 
 def test_more_counts_from_the_verification_of_the_fault_before() -> None:

@@ -184,8 +184,19 @@ def test_an_unexpected_end_is_a_trouble(supervise) -> None:
     supervisor = supervise()
     os.kill(supervisor.producers[0].pid, signal.SIGKILL)
     until(lambda: not supervisor.restart_crashed())
+    assert not supervisor.has_sent_all
     (trouble,) = settled(supervisor)
     assert "producer 0 ended with -9" in trouble
+
+
+@pytest.mark.parametrize("records", [40, 1_000_000])
+def test_producers_have_sent_all_if_they_end_with_their_last_record(supervise, records) -> None:
+    supervisor = supervise(records=records, producers=2)
+    if records > 40:
+        supervisor.stop_producers()
+    until(lambda: not supervisor.restart_crashed())
+    assert supervisor.has_sent_all is (records == 40)
+    assert settled(supervisor) == []
 
 
 def test_a_full_buffer_loses_nothing(supervise) -> None:

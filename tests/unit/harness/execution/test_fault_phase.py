@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from ackproof.execution.fault_phase import Load, unfinished
+from ackproof.execution.fault_phase import Load, goes_on, unfinished
 from ackproof.scenario.model import Scenario
 from support.run_directories import small
+
+
+@pytest.mark.parametrize(
+    ("sent_all", "done", "needs_sends", "on"),
+    [
+        (True, False, False, True),
+        (False, False, False, False),
+        (True, True, False, False),
+        (True, False, True, False),
+    ],
+)
+def test_a_schedule_goes_on_after_the_last_record_while_it_waits_for_the_cluster(
+    sent_all: bool, done: bool, needs_sends: bool, on: bool
+) -> None:
+    schedule: Any = SimpleNamespace(done=done, needs_sends=needs_sends)
+    clients: Any = SimpleNamespace(has_sent_all=sent_all)
+    assert goes_on(schedule, clients) is on
 
 
 class Fault:
