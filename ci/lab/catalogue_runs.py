@@ -33,7 +33,8 @@ from ackproof.runs.directory import table_rows
 from ackproof.runs.overview import Overview
 from ackproof.runs.verdict import FaultReport, Step, Verdict, exit_code
 from ackproof.scenario import shipped
-from ackproof.scenario.loader import Configured
+from ackproof.scenario.changes import Overrides
+from ackproof.scenario.loader import Configured, load
 from ackproof.scenario.selection import share
 from ackproof_faults.conditions.durations import parse_duration
 
@@ -55,6 +56,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--kafka", default="", help="only arms of this version; or `default`")
+    parser.add_argument("--on", default="", help="run arms that name no version on this one")
     parser.add_argument("--arm", default="", help="only the arm of this name")
     parser.add_argument("--times", type=int, default=1, help="how often each arm is run")
     parser.add_argument("--shard", default="", metavar="I/N")
@@ -66,13 +68,15 @@ def main() -> int:
     # As Ctrl-C, so that `timeout` or a closed terminal leaves nothing behind.
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
-    arms = selected(chosen.names, kafka=chosen.kafka, arm=chosen.arm, shard=chosen.shard)
+    arms = selected(
+        chosen.names, kafka=chosen.kafka, arm=chosen.arm, shard=chosen.shard, on=chosen.on
+    )
     until = time.monotonic() + parse_duration(chosen.budget) if chosen.budget else None
     return run_all(list(_repeated(arms, chosen.times, chosen.up_to)), until=until)
 
 
 def selected(
-    names: Iterable[str], *, kafka: str = "", arm: str = "", shard: str = ""
+    names: Iterable[str], *, kafka: str = "", arm: str = "", shard: str = "", on: str = ""
 ) -> list[Configured]:
     """Return the arms to run, those of the same cluster side by side."""
     kafka = DEFAULT_KAFKA if kafka == "default" else kafka
@@ -85,11 +89,18 @@ def selected(
     arms = [
         one
         for path in files
-        for one in catalogue_pages.arms_of(path)
+        for one in (_on(on, path, arm) if on else catalogue_pages.arms_of(path))
         if kafka in ("", one.scenario.kafka) and arm in ("", one.name) and not one.skip
     ]
     arms.sort(key=lambda one: (one.scenario.kafka, one.scenario.cluster.model_dump_json()))
     return share(arms, shard)
+
+
+def _on(version: str, path: Path, arm: str) -> list[Configured]:
+    """Return the arms that name no version, with this one."""
+    overrides = Overrides(merged={"kafka": version}, sources={("kafka",): "--on"})
+    arms = load(path, lambda document: overrides, lambda name, _: arm in ("", name))
+    return [one for one in arms if "kafka" not in one.varied]
 
 
 def _repeated(arms: Iterable[Configured], times: int, up_to: int | None) -> Iterator[Configured]:
