@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,7 +10,6 @@ import typer
 
 from ackproof.cli import options, own_files
 from ackproof.errors import ScenarioError
-from ackproof.safe_files import replacing
 
 if TYPE_CHECKING:
     from ackproof.comparison.store import ComparisonStore
@@ -162,24 +160,18 @@ def _planned(
 def _write_reports(
     store: ComparisonStore, summary: Summary, results: list[tuple[Path, Verdict]]
 ) -> Path:
-    """Write the page and junit.xml of the comparison, and pages of its runs.
-
-    The last run gets a copy of the page.
-    """
+    """Write the page and junit.xml of the comparison, and pages of its runs; return its page."""
     from ackproof.report.ci import write_junit
-    from ackproof.report.html import provide_library, write_missing_pages
-    from ackproof.runs.directory import disk_errors
+    from ackproof.report.html import write_missing_pages
+    from ackproof.runs.directory import disk_errors, link_latest
 
     html = store.directory / "report.html"
     write_page(html, store, summary, results)
     with disk_errors(store.directory):
         write_junit(store.directory / "junit.xml", [verdict for _, verdict in results])
-        last = results[-1][0]
-        with replacing(last / html.name) as partial:
-            shutil.copyfile(html, partial)
-        provide_library(last)
         write_missing_pages([run_dir for run_dir, _ in results])
-    return last / "report.html" if summary.plan.trials == 1 else html
+        link_latest(store.directory.parent, store.directory)
+    return html
 
 
 def write_page(
@@ -187,13 +179,16 @@ def write_page(
 ) -> None:
     from ackproof.report.comparison import shown_runs
     from ackproof.report.html import write_html
+    from ackproof.report.premise import of_comparison
     from ackproof.runs.directory import disk_errors
 
+    verdicts = [verdict for _, verdict in results]
     with disk_errors(path):
         write_html(
             path,
             shown_runs(summary, results),
             title=store.configurations[0].path.stem,
             summary=summary,
-            verdicts=[verdict for _, verdict in results],
+            verdicts=verdicts,
+            facts=of_comparison(store, verdicts),
         )

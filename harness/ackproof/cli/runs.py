@@ -223,6 +223,7 @@ def _of_comparison(directory: Path, to: Path | None, *, as_json: bool) -> dict[s
     from ackproof.comparison.store import resume
     from ackproof.comparison.summary import Summary
     from ackproof.report.paper import FORMATS, require_writable, write_paper
+    from ackproof.report.premise import of_comparison
     from ackproof.report.terminal import print_comparison
     from ackproof.runs.directory import read_model
 
@@ -238,7 +239,8 @@ def _of_comparison(directory: Path, to: Path | None, *, as_json: bool) -> dict[s
     verdicts = [verdict for _, verdict in results]
     if page.suffix in FORMATS:
         require_writable(page)
-        write_paper(page, summary, verdicts, title=store.configurations[0].path.stem)
+        facts = of_comparison(store, verdicts)
+        write_paper(page, summary, verdicts, facts, title=store.configurations[0].path.stem)
     elif to or not _is_current(page, directory / "comparison.json"):
         compare.write_page(page, store, summary, results)
     if not as_json:

@@ -64,6 +64,8 @@ class Measures(Record):
     ack_latency_ms: Latency | None
     ack_latency_at_most_ms: Latency | None = None
     times: Literal["measured", "at most", "unknown"] = "measured"
+    #: In order, with their targets.
+    faults: list[str] = Field(default_factory=list)
     safer: Safer | None = None
 
     @property
@@ -113,8 +115,14 @@ def measures(verdict: Verdict, safer: Safer | None = None) -> Measures:
         ack_latency_ms=metrics.ack_latency_ms,
         ack_latency_at_most_ms=metrics.ack_latency_at_most_ms,
         times=metrics.times,
+        faults=begun(faults),
         safer=safer,
     )
+
+
+def begun(faults: Sequence[FaultReport]) -> list[str]:
+    """Return the faults in order, as `kill of leader of orders-0`; control faults do nothing."""
+    return [str(fault) for fault in faults if fault.fault != NoFault.name]
 
 
 def fault_seconds(faults: Sequence[FaultReport]) -> float:

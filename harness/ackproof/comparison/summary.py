@@ -48,7 +48,8 @@ class Cell(Record):
     expects. `failed` trials have no run; `error` is the last reason. Times are seconds, latencies
     milliseconds. `lost` and the two rates are over the trials that lost. The rates leave out
     `lost_to_cut`: the scenario (`cut`) sets how many records that are. `stopped`: trials by fatal
-    error of a producer. `unavailability_s` leaves out `untimed` trials.
+    error of a producer. `unavailability_s` leaves out `untimed` trials. `faults` is empty if they
+    differ between trials.
     """
 
     configuration: str
@@ -88,6 +89,7 @@ class Cell(Record):
     ack_latency_ms: dict[str, Spread]
     ack_latency_at_most_ms: dict[str, Spread] = Field(default_factory=dict)
     safer: Safer | None
+    faults: list[str] = Field(default_factory=list)
 
 
 class Shift(Record):
@@ -348,6 +350,7 @@ def _cell(
         ack_latency_ms=latency([item.ack_latency_ms for item in counted]),
         ack_latency_at_most_ms=latency([item.ack_latency_at_most_ms for item in counted]),
         safer=next((item.safer for item in counted if item.safer), None),
+        faults=counted[0].faults if len({tuple(item.faults) for item in counted}) == 1 else [],
     )
 
 

@@ -213,6 +213,11 @@ def unavailability(cell: Cell) -> str:
     return _limit(cell) + fmt.seconds(unavailable_s(cell))
 
 
+def after(faults: Sequence[str]) -> str:
+    """Return after which faults there were no acks; '' without any."""
+    return f" after {fmt.listing(faults)}" if faults else ""
+
+
 def p99(cell: Cell) -> str:
     """Return the p99 of ack latency, after `≤` if it is an upper bound; '' without any."""
     limit = "" if cell.ack_latency_ms else _AT_MOST
@@ -288,6 +293,7 @@ def notes(summary: Summary) -> list[str]:
     lines = [f"All configurations: {shared}."] if shared else []
     if _differing_faults(summary):
         lines.append("Not all had the same faults. Only those with the same are compared.")
+    lines += _when_no_acks(summary)
     if any(cell.late for cell in summary.cells):
         lines.append(
             f"{_AT_MOST}at most: a producer of this configuration got too little CPU time and "
@@ -320,6 +326,21 @@ def notes(summary: Summary) -> list[str]:
     if summary.rounds == 1:
         lines.append("One run of each configuration shows what can happen, not how often.")
     return lines
+
+
+def _when_no_acks(summary: Summary) -> list[str]:
+    """Return after which faults the times without acks were measured."""
+    timed: dict[str, list[str]] = {}
+    for cell in summary.cells:
+        if cell.unavailability_s and cell.faults:
+            timed.setdefault(after(cell.faults), []).append(cell.configuration)
+    if len(timed) == 1:
+        return [f"No acks: in all, on the worst partition,{faults}." for faults in timed]
+    return [
+        f"No acks with {fmt.listing(map(fmt.quoted, names))}: in all, on the worst partition,"
+        f"{faults}."
+        for faults, names in timed.items()
+    ]
 
 
 def _unequal(cells: Sequence[Cell]) -> str:

@@ -29,6 +29,7 @@ from ackproof.report import (
     comparison,
     comparison_plots,
     formatting,
+    premise,
     recommendation,
     sequence,
     wording,
@@ -123,18 +124,21 @@ def write_html(
     title: str,
     summary: Summary | None = None,
     verdicts: Sequence[Verdict] | None = None,
+    facts: Sequence[premise.Fact] = (),
 ) -> None:
     """Write a page about a run, or about the comparison of several runs, to `path`.
 
-    `summary` is that of all trials with these `verdicts`, and `run_dirs` are examples; without it,
-    several runs are summarised. For a damaged or unfinished run the page lists what is missing.
-    Raises RunDirectoryError if a directory is not a run directory.
+    `summary` is that of all trials with these `verdicts`, `facts` say what they tried, and
+    `run_dirs` are examples; without it, several runs are summarised. For a damaged or unfinished
+    run the page lists what is missing. Raises RunDirectoryError if a directory is not a run
+    directory.
     """
     bins = min(_BINS_OF_A_RUN, max(60, _BINS_OF_A_PAGE // max(len(run_dirs), 1)))
     views = _on_one_page([read_run(directory, bins=bins) for directory in run_dirs])
     judged = [(view.verdict, view.directory) for view in views if view.verdict]
     if summary is None and len(views) > 1 and judged:
         summary = summary_of(*zip(*judged, strict=True))
+        facts = premise.of_runs(*zip(*judged, strict=True))
     plots = comparison_plots.figures(summary) if summary and summary.sampled else []
     write_page(
         path,
@@ -150,6 +154,7 @@ def write_html(
         verdicts=verdicts or [verdict for verdict, _ in judged],
         recommendation=recommendation.of_comparison(summary) if summary else [],
         summary=summary,
+        premise=facts,
         summary_figures=plots,
         table=comparison.questions(summary) if summary else [],
         anchors={view.name: view.anchor for view in views},

@@ -16,6 +16,7 @@ from ackproof.errors import AckproofError, ScenarioError
 from ackproof.report import certainty, comparison, recommendation, wording
 from ackproof.report import formatting as fmt
 from ackproof.report.html import write_html
+from ackproof.report.premise import Fact
 from ackproof.runs.directory import disk_errors
 from ackproof.runs.verdict import Verdict
 from ackproof.safe_files import replacing
@@ -39,17 +40,29 @@ def require_writable(path: Path) -> None:
         _browser()
 
 
-def write_paper(path: Path, summary: Summary, verdicts: Sequence[Verdict], *, title: str) -> None:
+def write_paper(
+    path: Path,
+    summary: Summary,
+    verdicts: Sequence[Verdict],
+    facts: Sequence[Fact],
+    *,
+    title: str,
+) -> None:
     """Write the paper. Raises DiskError, and AckproofError without a browser for a PDF."""
     if path.suffix == ".pdf":
-        _print(path, summary, verdicts, title=title)
+        _print(path, summary, verdicts, facts, title=title)
         return
     with disk_errors(path), replacing(path) as partial:
-        partial.write_text(markdown(summary, verdicts, title=title), encoding="utf-8")
+        partial.write_text(markdown(summary, verdicts, facts, title=title), encoding="utf-8")
 
 
-def markdown(summary: Summary, verdicts: Sequence[Verdict], *, title: str) -> str:
-    """Return the recommendation, the table, its conditions and the statistics; as on the page."""
+def markdown(
+    summary: Summary, verdicts: Sequence[Verdict], facts: Sequence[Fact], *, title: str
+) -> str:
+    """Return the recommendation, what was tried, the table, its conditions and the statistics.
+
+    The page has the same, in this order.
+    """
     questions = comparison.questions(summary)
     rows = [
         [
@@ -60,9 +73,9 @@ def markdown(summary: Summary, verdicts: Sequence[Verdict], *, title: str) -> st
     ]
     parts = [
         f"# {title}",
-        *([", ".join(wording.facts(verdicts))] if verdicts else []),
         *(f"**{sentence}**" for sentence in comparison.outages(summary)),
         *recommendation.of_comparison(summary),
+        *(["\n".join(map(_item, facts))] if facts else []),
         "\n".join(
             fmt.markdown_row(cells)
             for cells in (
@@ -78,6 +91,11 @@ def markdown(summary: Summary, verdicts: Sequence[Verdict], *, title: str) -> st
     return "\n\n".join(parts) + "\n"
 
 
+def _item(fact: Fact) -> str:
+    text = f"`{fact.text}`" if fact.command else fact.text
+    return f"- **{fact.label}**: {text}"
+
+
 def _browser() -> str:
     found = next(filter(None, map(shutil.which, _BROWSERS)), None)
     if found is None:
@@ -88,10 +106,17 @@ def _browser() -> str:
     return found
 
 
-def _print(path: Path, summary: Summary, verdicts: Sequence[Verdict], *, title: str) -> None:
+def _print(
+    path: Path,
+    summary: Summary,
+    verdicts: Sequence[Verdict],
+    facts: Sequence[Fact],
+    *,
+    title: str,
+) -> None:
     with disk_errors(path), tempfile.TemporaryDirectory() as folder:
         page = Path(folder) / "report.html"
-        write_html(page, [], title=title, summary=summary, verdicts=verdicts)
+        write_html(page, [], title=title, summary=summary, verdicts=verdicts, facts=facts)
         command = [
             *(_browser(), "--headless", "--no-sandbox", "--disable-gpu", "--no-pdf-header-footer"),
             *(f"--user-data-dir={folder}/profile", "--virtual-time-budget=5000"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ackproof.comparison.store import begun
 from ackproof.comparison.summary import Cell, Summary
 from ackproof.report import comparison as trials
 from ackproof.report import formatting as fmt
@@ -111,7 +112,7 @@ def price(best: Cell, summary: Summary) -> str:
             )
     if trials.p99(best) and trials.p99(other):
         parts.append(f"99 % of acks within {trials.p99(best)} instead of {trials.p99(other)}")
-    against = f"Its price against {fmt.quoted(other.configuration)}"
+    against = f"Its price against {fmt.quoted(other.configuration)}{trials.after(best.faults)}"
     if not timed and (best.untimed or other.untimed):
         parts.append("the time without acks was not measured, as a producer was the bottleneck")
     return f"{against}: {fmt.listing(parts)}." if parts else ""
@@ -220,7 +221,8 @@ def _price(verdict: Verdict) -> str:
         return "Its cost in availability and latency was not observed."
     return (
         "It costs: here the worst partition acked nothing for "
-        f"{wording.unavailable(verdict)}, and ack latency was {p99} at p99."
+        f"{wording.unavailable(verdict)}{trials.after(begun(verdict.faults))}, and ack latency was "
+        f"{p99} at p99."
     )
 
 

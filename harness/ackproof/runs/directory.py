@@ -1,6 +1,6 @@
 """The run directory contains everything that the judge needs, without a cluster.
 
-Its name is ``runs/<utc>-<scenario>-<seed>/``; ``runs/latest`` links to the newest::
+Its name is ``runs/<utc>-<scenario>-<seed>/``; ``runs/latest`` is the newest, or a comparison::
 
     run.json             configuration, image, times, problems during the run
     scenario.yaml        the resolved scenario
@@ -152,7 +152,7 @@ def create(out: Path, *, scenario: str, configuration: str, seed: int, now: date
                 path.mkdir()
             except FileExistsError:
                 continue
-            _link_latest(out, path)
+            link_latest(out, path)
             return path
     raise DiskError(
         f"{out} already has 999 runs named {name}", hint="Remove some, or use another folder."
@@ -358,7 +358,8 @@ def _check_version(path: Path, content: bytes) -> None:
         )
 
 
-def _link_latest(out: Path, path: Path) -> None:
+def link_latest(out: Path, path: Path) -> None:
+    """Let `latest` in `out` link to a run or a comparison in it."""
     link = out / f".latest-{os.getpid()}"
     link.unlink(missing_ok=True)
     link.symlink_to(path.name)

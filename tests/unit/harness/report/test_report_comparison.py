@@ -11,14 +11,15 @@ import pytest
 from rich.console import Console
 
 from ackproof.comparison.statistics import Design, Sequential
-from ackproof.comparison.store import MEASURES
+from ackproof.comparison.store import MEASURES, create
 from ackproof.comparison.summary import Spread, Summary, summarise, summary_of
 from ackproof.errors import AckproofError, ScenarioError
-from ackproof.report import certainty, comparison, comparison_plots, recommendation
+from ackproof.report import certainty, comparison, comparison_plots, premise, recommendation
 from ackproof.report.html import plot_data, write_html
-from ackproof.report.paper import require_writable, write_paper
+from ackproof.report.paper import markdown, require_writable, write_paper
 from ackproof.report.terminal import print_comparison
 from ackproof.runs.verdict import Verdict
+from ackproof.scenario.loader import load
 from support.snapshots import plain
 from support.trial_summaries import RISKY, SAFE, WORSE, summary, trial
 from unit.harness.report.browser import look, needs_browser
@@ -333,10 +334,49 @@ def test_the_page_draws_the_comparison_without_an_error(acks_0, acks_all, tmp_pa
 def test_a_paper_in_markdown_has_the_advice_and_the_table(tmp_path: Path, snapshot) -> None:
     path = tmp_path / "decision.md"
     require_writable(path)
-    write_paper(path, summary(), [], title="acks")
+    write_paper(path, summary(), [], [], title="acks")
     text = path.read_text()
     assert text.index("Use acks=all") < text.index("| acks |")
     assert plain(text) == snapshot
+
+
+def test_a_paper_says_above_its_table_what_was_tried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, snapshot
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    verdicts, run_dirs = verdicts_and_directories("acks", tmp_path)
+    facts = premise.of_runs(verdicts, run_dirs)
+    made = summary_of(verdicts, run_dirs)
+    said = markdown(made, verdicts, facts, title="acks")
+    assert said.index("**Faults**: isolate_replication") < said.index("| acks |")
+    assert "after isolate_replication of leader of orders-0 and kill of leader" in said
+    assert plain(said) == snapshot
+    page = tmp_path / "report.html"
+    write_html(page, [], title="acks", summary=made, verdicts=verdicts, facts=facts)
+    written = page.read_text(encoding="utf-8")
+    assert all(
+        written.index(f"<dt>{fact.label}</dt>") < written.index('<table class="verdicts')
+        for fact in facts
+    )
+
+
+def test_a_comparison_names_the_command_that_repeats_it(tmp_path: Path) -> None:
+    verdicts, _ = verdicts_and_directories("acks", tmp_path)
+    plan = summary().plan.model_copy(update={"comparison_id": "c", "budget_s": 60.0, "trials": 3})
+    scenario = Path(__file__).parents[4] / "scenarios" / "acks.yaml"
+    store = create(tmp_path, plan, load(scenario))
+    *_, again = premise.of_comparison(store, verdicts)
+    assert again.text == (
+        f"ackproof compare {tmp_path}/c/scenarios/acks.yaml --trials 3 --order-seed 1 "
+        "--confidence 0.95 --margin 0.2 --budget 60s"
+    )
+
+
+def test_differing_schedules_are_listed_with_their_configurations(tmp_path: Path) -> None:
+    verdicts, run_dirs = verdicts_and_directories("acks", tmp_path)
+    first = verdicts[0].model_copy(update={"faults": verdicts[0].faults[:1]})
+    said = [one.text for one in premise.of_runs([first, *verdicts[1:]], run_dirs)]
+    assert "isolate_replication of leader of orders-0 (acks=0)" in said
 
 
 def test_a_paper_that_cannot_be_written_is_refused_before_the_runs(
@@ -357,7 +397,11 @@ def test_a_paper_that_cannot_be_written_is_refused_before_the_runs(
 
 
 def stored_runs(scenario: str, tmp_path: Path) -> Summary:
-    """Summarise the stored runs of a scenario, made on Kafka 4.4.0."""
+    return summary_of(*verdicts_and_directories(scenario, tmp_path))
+
+
+def verdicts_and_directories(scenario: str, tmp_path: Path) -> tuple[list[Verdict], list[Path]]:
+    """Return the stored runs of a scenario, made on Kafka 4.4.0."""
     run_dirs: list[Path] = []
     verdicts = []
     for number, line in enumerate(STORED.read_text(encoding="utf-8").splitlines()):
@@ -368,7 +412,7 @@ def stored_runs(scenario: str, tmp_path: Path) -> Summary:
         run_dirs[-1].mkdir()
         (run_dirs[-1] / "scenario.yaml").write_text(stored["scenario"], encoding="utf-8")
         verdicts.append(Verdict.model_validate(stored["verdict"]))
-    return summary_of(verdicts, run_dirs)
+    return verdicts, run_dirs
 
 
 def test_runs_of_the_demo_give_the_table_that_their_verdicts_support(tmp_path, snapshot) -> None:
