@@ -193,8 +193,8 @@ def _named_fault(name: str, fields: Mapping[str, Any]) -> Fault:
     kinds = registered()
     if name not in kinds:
         close = get_close_matches(name, kinds, 1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
-        raise ScenarioError(f"{name!r} is not a fault ({', '.join(sorted(kinds))}){hint}")
+        hint = f"; did you mean {close[0]!r}?" if close else f" ({', '.join(sorted(kinds))})"
+        raise ScenarioError(f"{name!r} is not a fault{hint}")
     with _scenario_errors(name):
         return kinds[name].model_validate({"fault": name, **fields})
 

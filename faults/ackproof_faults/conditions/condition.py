@@ -111,7 +111,7 @@ def _fields(kind: Any) -> list[str]:
 def did_you_mean(text: object, vocabulary: Iterable[str], is_legal: Callable[[str], bool]) -> str:
     """Return `; did you mean …?` with misspelt words of `text` corrected, '' if that is not legal.
 
-    `vocabulary` has the fixed words of legal texts.
+    A message has it in place of all legal forms. `vocabulary` has the fixed words of legal texts.
     """
     if not isinstance(text, str):
         return ""

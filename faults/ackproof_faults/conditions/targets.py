@@ -153,7 +153,7 @@ def parse_target(value: object) -> TargetSpec:
     target = _read(value) if isinstance(value, str) else None
     if target is None:
         hint = did_you_mean(value, _WORDS, lambda corrected: _read(corrected) is not None)
-        raise ValueError(f"{value!r} is not a target ({_LEGAL}){hint}")
+        raise ValueError(f"{value!r} is not a target{hint or f' ({_LEGAL})'}")
     return target
 
 

@@ -115,7 +115,7 @@ def parse_condition(text: object) -> Condition:
     if alternatives:
         return either(alternatives)
     hint = did_you_mean(text, _WORDS, lambda corrected: bool(_read(corrected)))
-    raise ValueError(f"{text!r} is not a condition ({_LEGAL}){hint}")
+    raise ValueError(f"{text!r} is not a condition{hint or f' ({_LEGAL})'}")
 
 
 def _read(text: str) -> list[SimpleCondition]:

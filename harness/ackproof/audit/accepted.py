@@ -20,6 +20,7 @@ from ackproof.audit.failure import Failure
 from ackproof.errors import ScenarioError
 
 FILE = ".ackproof.yaml"
+_SIMILAR = (".ackproof.yml", "ackproof.yaml", "ackproof.yml")
 _MOST_BYTES = 4_000_000
 _COMMENT = re.compile(r"(?:#|//|;|!)\s*ackproof:(.*)")
 _ACCEPT = re.compile(
@@ -57,8 +58,8 @@ class Acceptance:
         )
 
 
-def with_accepted(audit: Audit, files: Iterable[Path], today: datetime.date) -> Audit:
-    """Return the audit with accepted risks marked, and a warning for each expired acceptance.
+def with_accepted(audit: Audit, files: Sequence[Path], today: datetime.date) -> Audit:
+    """Return the audit with accepted risks marked, and warnings of acceptances without effect.
 
     files: the files and folders that the command named. Raises ScenarioError for an acceptance that
     cannot be read, or has no reason.
@@ -86,6 +87,7 @@ def with_accepted(audit: Audit, files: Iterable[Path], today: datetime.date) -> 
         for one in valid
         if one not in used
     ]
+    warnings += _passed_over(_folders(audit, files))
     return replace(audit, answers=tuple(answers), warnings=(*audit.warnings, *warnings))
 
 
@@ -97,11 +99,40 @@ def _all(audit: Audit, files: Iterable[Path]) -> Iterable[Acceptance]:
             text = safe_files.read(path, most=_MOST_BYTES).decode("utf-8", errors="replace")
             own = any(name.startswith(read.file) for name in clients)
             yield from comments(text, read.file, client=read.file if own else "")
-    folders = {path if path.is_dir() else path.parent for path in files}
-    folders |= {Path(read.file).parent for read in audit.read}
-    for folder in sorted(folders):
+    for folder in _folders(audit, files):
         if (folder / FILE).is_file():
             yield from beside(folder / FILE)
+
+
+def _folders(audit: Audit, files: Iterable[Path]) -> list[Path]:
+    """Return the folders whose `.ackproof.yaml` is read."""
+    named = {path if path.is_dir() else path.parent for path in files}
+    return sorted(named | {Path(read.file).parent for read in audit.read})
+
+
+def _passed_over(folders: Sequence[Path]) -> Iterable[str]:
+    """Yield a warning for each file of acceptances that nothing reads.
+
+    It has a similar name, or is in a folder above, up to that of the git repository, or to the
+    current folder.
+    """
+    here, read = Path.cwd(), {folder.resolve() for folder in folders}
+    above: dict[Path, None] = {}
+    for folder in sorted(read):
+        ancestors = [folder, *folder.parents]
+        root = next((one for one in ancestors if (one / ".git").exists()), None)
+        last = root or (here if here in ancestors else folder)
+        above |= dict.fromkeys(ancestors[: ancestors.index(last) + 1])
+    for folder in above:
+        shown = folder.relative_to(here) if folder.is_relative_to(here) else folder
+        if folder not in read and (folder / FILE).is_file():
+            yield (
+                f"{shown / FILE} is not used: no file of this folder is read. Put it beside the "
+                "files whose risks it accepts"
+            )
+        for name in _SIMILAR:
+            if (folder / name).is_file():
+                yield f"{shown / name} is not used: its name would have to be {FILE}"
 
 
 def comments(text: str, name: str, *, client: str = "") -> Iterable[Acceptance]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
 
 from ruamel.yaml import YAML
 
@@ -36,6 +38,9 @@ _MOST_STATES = 2_000_000
 #: Acked records that a schedule waits for in each stage.
 _RECORDS = 200
 _BASE = "your-configuration"
+
+if TYPE_CHECKING:
+    from docker import DockerClient
 
 #: A risk to prove: the answer it belongs to.
 Wanted = tuple[Answer, Risk]
@@ -76,11 +81,21 @@ def _name(risk: Risk) -> str:
 def write_scenarios(
     clusters: Sequence[OwnConfig], risks: Sequence[Wanted], *, out: Path
 ) -> list[Path]:
-    """Write a scenario for each risk into a folder. Raises ScenarioError, DiskError."""
+    """Write a scenario for each risk into a folder; nothing unless it can be done for all.
+
+    Raises ScenarioError, DiskError.
+    """
     of_name = {own.cluster: own for own in clusters}
     try:
-        out.mkdir(parents=True, exist_ok=True)
-        return [_write(of_name[answer.cluster], answer, risk, out) for answer, risk in risks]
+        with TemporaryDirectory(prefix="ackproof-audit-") as folder:
+            made = [
+                _write(of_name[answer.cluster], answer, risk, Path(folder))
+                for answer, risk in risks
+            ]
+            out.mkdir(parents=True, exist_ok=True)
+            for path in dict.fromkeys(made):
+                shutil.copyfile(path, out / path.name)
+        return [out / path.name for path in made]
     except OSError as error:
         raise DiskError(
             f"{out} cannot be written: {error}", hint="Name another folder with --to."
@@ -194,18 +209,18 @@ def prove(
     scenarios: Sequence[Path],
     *,
     runs: Path,
+    client: DockerClient,
     reporter: Reporter,
 ) -> Audit:
     """Run the scenario of each risk; return the audit with what was lost here.
 
     Raises the errors of `ackproof.execution.runner.run`.
     """
-    from ackproof.containers.engine import connect
     from ackproof.execution.runner import run_suite
 
     configurations = [load(path)[0] for path in scenarios]
     proofs: dict[object, Proof] = {}
-    suite = run_suite(configurations, out=runs, client=connect(), reporter=reporter)
+    suite = run_suite(configurations, out=runs, client=client, reporter=reporter)
     for (answer, risk), (directory, verdict) in zip(risks, suite, strict=True):
         proofs[in_audit(answer, risk)] = Proof(
             acked=verdict.observed.get("acked", 0),

@@ -140,9 +140,11 @@ def write_scenario(request: Request, case: str) -> Path:
 def _proved(request: Request, whole: Audit, clusters: Sequence[OwnConfig]) -> Audit:
     from ackproof.audit import prove
     from ackproof.console import Console
+    from ackproof.containers.engine import connect
     from ackproof.progress import ConsoleReporter
 
     risks = prove.wanted(whole, request.prove or ())
+    client = connect()  # before anything is written
     scenarios = prove.write_scenarios(clusters, risks, out=request.scenarios)
     reporter = ConsoleReporter(Console(stderr=True))
-    return prove.prove(whole, risks, scenarios, runs=request.runs, reporter=reporter)
+    return prove.prove(whole, risks, scenarios, runs=request.runs, client=client, reporter=reporter)

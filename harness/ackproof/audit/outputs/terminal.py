@@ -273,4 +273,8 @@ def _print_others(console: Console, groups: list[Summary]) -> None:
     console.print(table)
     if len(groups) > _MOST_GROUPS:
         say(console, f" and {len(groups) - _MOST_GROUPS:,} more groups", style="dim")
-    say(console, " --topic NAME shows one of them, -v all, --json has every answer", style="dim")
+    say(
+        console,
+        " --topic NAME shows one of them, -v shows all of them, --json has every answer",
+        style="dim",
+    )

@@ -7,6 +7,7 @@ from pydantic import TypeAdapter
 
 from ackproof_faults.conditions.durations import parse_duration
 from ackproof_faults.conditions.observation import Observation
+from ackproof_faults.conditions.targets import parse_target
 from ackproof_faults.conditions.trigger import AnyOf, Trigger, parse_condition, parse_trigger
 from support.schedules import observed
 
@@ -139,7 +140,7 @@ def test_conditions_are_replaced_in_alternatives_too() -> None:
 
 
 @pytest.mark.parametrize(
-    "written", ["2000 ackd", "acked", "-1 acked", "isr of orders == 3", "after", "", 7, None]
+    "written", ["acked", "-1 acked", "isr of orders == 3", "after", "", 7, None]
 )
 def test_a_wrong_condition_is_refused_with_the_value_and_the_legal_forms(written: object) -> None:
     with pytest.raises(ValueError, match="'N acked'") as refusal:
@@ -173,3 +174,30 @@ def test_durations(written: object, seconds: float) -> None:
 def test_a_wrong_duration_is_refused(written: object) -> None:
     with pytest.raises(ValueError, match="is not a duration"):
         parse_duration(written)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("1500 acks", "'1500 acks' is not a condition; did you mean '1500 acked'?"),
+        ("whenever", "'whenever' is not a condition ('N acked', "),
+    ],
+)
+def test_a_wrong_condition_is_answered_by_the_right_one_if_it_is_known(
+    text: str, said: str
+) -> None:
+    with pytest.raises(ValueError, match=re.escape(said)) as refused:
+        parse_condition(text)
+    assert ("did you mean" in str(refused.value)) != ("isr of TOPIC-N" in str(refused.value))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("leadr of orders-0", "'leadr of orders-0' is not a target; did you mean 'leader of"),
+        ("somebody", "'somebody' is not a target ("),
+    ],
+)
+def test_a_wrong_target_is_answered_by_the_right_one_if_it_is_known(text: str, said: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(said)):
+        parse_target(text)

@@ -221,3 +221,30 @@ def test_files_of_a_revision(tmp_path, monkeypatch) -> None:
     }
     with pytest.raises(ScenarioError, match="neither a file or folder, nor a revision"):
         at_revision(named, "--all")
+
+
+@pytest.mark.parametrize(
+    ("file", "said"),
+    [
+        ("team/.ackproof.yaml", "team/.ackproof.yaml is not used: no file of this folder is read"),
+        ("team/deploy/.ackproof.yml", "its name would have to be .ackproof.yaml"),
+        ("ackproof.yaml", "its name would have to be .ackproof.yaml"),
+        # Of another repository, or another team's folder.
+        (".ackproof.yaml", ""),
+        ("team/other/.ackproof.yaml", ""),
+    ],
+)
+def test_a_file_of_acceptances_that_nothing_reads_is_said(
+    tmp_path, monkeypatch, file: str, said: str
+) -> None:
+    deploy = tmp_path / "team" / "deploy"
+    for folder in (deploy, tmp_path / "team" / "other"):
+        folder.mkdir(parents=True, exist_ok=True)
+    # The repository is `team`, or the whole folder.
+    (tmp_path / ("team" if file == ".ackproof.yaml" else "") / ".git").mkdir()
+    (tmp_path / file).write_text("accept: [{case: B5, reason: tested}]\n")
+    (deploy / "compose.yml").write_text("")
+    of = audit(orders(), read=(FileRead(file=str(deploy / "compose.yml"), shape="compose"),))
+    monkeypatch.chdir(tmp_path)
+    warnings = with_accepted(of, [deploy], TODAY).warnings
+    assert [said in warning for warning in warnings] == ([True] if said else [])

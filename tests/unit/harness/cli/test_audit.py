@@ -14,7 +14,8 @@ from ackproof.audit.answer import Effect
 from ackproof.audit.failure import Failure
 from ackproof.audit.risks import kinds
 from ackproof.cli.audit import name_slowest
-from ackproof.errors import ExitCode
+from ackproof.containers import engine
+from ackproof.errors import AckproofError, ExitCode
 from command_line import ackproof
 
 SERVER = "default.replication.factor=3\nmin.insync.replicas={0}\n"
@@ -191,6 +192,23 @@ def test_accepted_risks_do_not_fail(folder, capsys) -> None:
     code, document = audited(capsys, files, "--kafka", "4.3.1")
     assert code == ExitCode.VIOLATED
     assert any("the risk counts again" in warning for warning in document["warnings"])
+
+
+@pytest.mark.parametrize("options", [["--scenario", "client_crash"], ["--prove", "B4"]])
+def test_nothing_is_left_by_a_proof_that_cannot_be_made(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, options: list[str]
+) -> None:
+    """No fault makes the first reliably, and no engine runs the second."""
+
+    def no_engine() -> None:
+        raise AckproofError("no engine")
+
+    monkeypatch.setattr(engine, "connect", no_engine)
+    files = write(brokers(SERVER.format(1), ALL))
+    before = sorted(Path().rglob("*"))
+    code = ackproof("audit", *files, "--kafka", "3.9.1", *options, "--to", "made/here")
+    assert code in (ExitCode.USAGE, ExitCode.ENVIRONMENT)
+    assert sorted(Path().rglob("*")) == before
 
 
 @pytest.mark.parametrize(
