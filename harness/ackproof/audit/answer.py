@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from ackproof.audit.assumption import Condition, When
 from ackproof.audit.failure import Failures
 from ackproof.own_config.configuration import FileRead, FileRefused, Given, Origin, Storage
+from ackproof.own_config.uses import Uses
 
 if TYPE_CHECKING:
     from ackproof.audit.setups import Setup
@@ -391,7 +392,8 @@ class Audit:
     version, mode: None if no file states it, or if several clusters differ. promises: those of
     `--survive`, as they were stated. difference: from an
     earlier configuration, if it was compared with one. groups: of alike answers, the worst first,
-    once it is finished. seconds: what each part of it took.
+    once it is finished. uses: what it used of the settings in the files. seconds: what each part
+    of it took.
     """
 
     read: tuple[FileRead, ...]
@@ -404,6 +406,7 @@ class Audit:
     difference: Difference | None = None
     promises: tuple[str, ...] = ()
     groups: tuple[Group, ...] = ()
+    uses: Uses = field(default_factory=Uses)
     seconds: Mapping[str, float] = field(default_factory=dict, compare=False)
 
     @property

@@ -46,6 +46,8 @@ from ackproof.own_config.configuration import (
     Topic,
     kafka_default,
 )
+from ackproof.own_config.lookups import Lookups
+from ackproof.own_config.uses import of_audit
 from ackproof.scope import beyond
 from ackproof_model.kafka_settings import ACKS, ENABLE_IDEMPOTENCE
 
@@ -70,16 +72,28 @@ def audit_clusters(
     Topics with equal settings share one search. Raises ScenarioError for an unknown topic or a
     version that is not modelled.
     """
+    stated = [one for own in clusters for one in own.stated]
     having = [own for own in clusters if any(one.name == topic for one in own.topics)]
     clusters = having if topic and having else clusters
+    lookups = Lookups()
+    clusters = [lookups.watch(own) for own in clusters]
+    answers = tuple(answer for own in clusters for answer in _answers(own, topic, detail))
     return Audit(
         read=_every(own.read for own in clusters),
         refused=clusters[0].refused,
         version=_common([own.kafka for own in clusters]),
         mode=_common([own.mode for own in clusters]),
-        answers=tuple(answer for own in clusters for answer in _answers(own, topic, detail)),
+        answers=answers,
         warnings=_every((*own.warnings, *_newer(own), *_unread(own, topic)) for own in clusters),
         not_looked_at=_every(_not_looked_at(own) for own in clusters),
+        uses=of_audit(
+            clusters,
+            lookups,
+            stated=stated,
+            topic=topic,
+            refused=all(risk.effect is Effect.REFUSED for one in answers for risk in one.risks)
+            and any(one.risks for one in answers),
+        ),
     )
 
 

@@ -13,6 +13,7 @@ from ackproof.own_config.configuration import (
     Settings,
     kafka_default,
 )
+from ackproof.own_config.lookups import converted, recorded_with
 from ackproof.scenario.kafka_clients import ALIASES, CONSUMER_DEFAULTS
 from ackproof_model import removal
 from ackproof_model.configuration import Profile
@@ -93,12 +94,14 @@ def removal_settings(setup: Setup) -> Mapping[str, object]:
 
     Files that were not given may have a retention; then none is assumed.
     """
+    own = setup.topic.settings
     settings = removal.in_force(
-        {key: given.value for key, given in setup.own.broker.items()},
-        {key: given.value for key, given in setup.topic.settings.items()},
+        converted(setup.own.broker, lambda given: given.value),
+        {key: given.value for key, given in own.items()},
     )
     if not setup.defaults_hold:
         settings = {RETENTION_MS: removal.KEEP_EVERYTHING[RETENTION_MS], **settings}
+    settings = recorded_with(own, settings)
     for key in removal.DEFAULTS:
         settings.setdefault(key, of_topic(setup, key).value)
     return settings

@@ -9,6 +9,7 @@ from typing import Any
 
 from ackproof.kafka_versions import eras
 from ackproof.own_config.configuration import Client, Given, NoFile, Origin
+from ackproof.own_config.lookups import converted, recorded_with
 from ackproof.scenario.kafka_clients import (
     ALIASES,
     LIBRDKAFKA_PRODUCER,
@@ -80,7 +81,9 @@ def producers(producer: Client | None, kafka: str) -> Iterator[ProducerSettings]
             yield from _assuming(replace(producer, library=library), kafka, {LIBRARY: library})
     elif name := next((key for key, given in producer.settings.items() if not given.value), ""):
         for acks in ("0", "1", "all"):
-            settings = {**producer.settings, name: Given(acks, NoFile.ASSUMED)}
+            settings = recorded_with(
+                producer.settings, {**producer.settings, name: Given(acks, NoFile.ASSUMED)}
+            )
             yield from _assuming(replace(producer, settings=settings), kafka, {ACKS: acks})
     elif producer.library == "librdkafka":
         yield _librdkafka(producer)
@@ -104,8 +107,12 @@ def _assuming(client: Client, kafka: str, when: Mapping[str, str]) -> Iterator[P
         yield replace(writes, client=writes.client or client, when={**writes.when, **when})
 
 
+def _as_given(given: Given) -> Given:
+    return given
+
+
 def _librdkafka(producer: Client) -> ProducerSettings:
-    values = {ALIASES.get(key, key): given for key, given in producer.settings.items()}
+    values = converted(producer.settings, _as_given, lambda key: ALIASES.get(key, key))
     refusal = _out_of_range(values)
     try:
         acks = parse_acks(values[ACKS].value if ACKS in values else LIBRDKAFKA_PRODUCER[ACKS])
@@ -135,7 +142,7 @@ def _librdkafka(producer: Client) -> ProducerSettings:
 
 
 def _java(producer: Client, release: str, when: Mapping[str, str]) -> ProducerSettings:
-    values = {key: given.value.strip() for key, given in producer.settings.items()}
+    values = converted(producer.settings, lambda given: given.value.strip())
     java = JavaProducer(settings=values, version=release)
     refusal = _out_of_range(producer.settings)
     try:

@@ -20,6 +20,7 @@ from ackproof.own_config.configuration import (
     Topic,
     kafka_default,
 )
+from ackproof.own_config.lookups import Watched
 from ackproof.own_config.names import misspelt, misspelt_of_client
 from ackproof.own_config.parts import Mounts, Node, Part, Rank
 from ackproof.own_config.storage import of_brokers
@@ -70,7 +71,11 @@ def combine(
         "other file states is open; name that file, too"
         for given in unread
     ]
-    by_file = _nodes(parts)
+    asked: set[str] = set()
+    by_file = {
+        file: [replace(node, settings=Watched(node.settings, asked)) for node in of_file]
+        for file, of_file in _nodes(parts).items()
+    }
     nodes = [node for of_file in by_file.values() for node in of_file]
     brokers = [node for node in nodes if "broker" in node.roles]
     settings = _settings(brokers, notes)
@@ -112,7 +117,7 @@ def combine(
     notes += _of_both_modes(nodes)
     notes += _illegal(own)
     notes += _misspelt(own)
-    return replace(own, warnings=tuple(dict.fromkeys(notes)))
+    return replace(own, warnings=tuple(dict.fromkeys(notes)), asked=frozenset(asked))
 
 
 def _not_given(parts: Sequence[tuple[str, Part]]) -> list[Given]:
@@ -169,8 +174,10 @@ def _without(key: str, brokers: Sequence[Node]) -> list[Given]:
 
     Only the settings count of which one value loses more than another.
     """
+    if key not in _SMALLER_LOSES:
+        return []
     stating = [node for node in brokers if key in node.settings]
-    if key not in _SMALLER_LOSES or not all(node.ids for node in stating):
+    if not all(node.ids for node in stating):
         return []
     known = {given.value for node in stating for given in node.ids}
     silent = [node for node in brokers if node.rank is Rank.STATIC and key not in node.settings]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
+from typing import Literal
 
 from ackproof.kafka_versions import complete
 from ackproof_model.configuration import Profile
@@ -119,6 +120,20 @@ class Count:
 
 
 Settings = Mapping[str, Given]
+
+#: Whose setting it is as its file's reader understood it; `count` for a value that is no setting,
+#: such as a replication factor; '' if the reader did not take it.
+Bearer = Literal["", "broker", "controller", "topic", "producer", "consumer", "count"]
+
+
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """A setting as it stands in a file, by the name that Kafka or a client of it has for it."""
+
+    key: str
+    value: str
+    source: FileLine
+    bearer: Bearer = ""
 
 
 class Holder(StrEnum):
@@ -242,7 +257,8 @@ class OwnConfig:
     Kafka's defaults. storage: what holds the brokers' logs, the shortest-lived if they differ; None
     if no file shows it. unread: files with brokers' settings that other files name and that were
     not given. warnings: a sentence with file and line for each contradiction and each meaningless
-    setting.
+    setting. stated: every setting with a known name in these files, whether it is used or not.
+    asked: the settings of nodes that were looked up while the files were combined.
     """
 
     cluster: str = ""
@@ -267,6 +283,8 @@ class OwnConfig:
     topics: tuple[Topic, ...] = ()
     producers: tuple[Client, ...] = ()
     consumers: tuple[Client, ...] = ()
+    stated: tuple[Stated, ...] = ()
+    asked: frozenset[str] = frozenset()
 
     @property
     def describes_brokers(self) -> bool:

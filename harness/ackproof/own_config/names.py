@@ -50,10 +50,22 @@ def is_librdkafka(key: str) -> bool:
     return key in KNOWN or key in ALIASES or bool(_LIBRDKAFKA.fullmatch(key))
 
 
+@cache
+def _of_kafka() -> frozenset[str]:
+    scopes: tuple[Scope, ...] = ("broker", "topic", "producer", "consumer")
+    return frozenset[str]().union(*map(known, scopes))
+
+
+@cache
 def is_known(key: str) -> bool:
     """Whether Kafka, or a client of it, has a setting of this name."""
-    scopes: tuple[Scope, ...] = ("broker", "topic", "producer", "consumer")
-    return any(key in known(scope) for scope in scopes) or is_librdkafka(key)
+    return key in _of_kafka() or is_librdkafka(key)
+
+
+@cache
+def last_words() -> frozenset[str]:
+    """Return the last words of all names, such as `ms`: most other names end differently."""
+    return frozenset(key.rpartition(".")[2] for key in (*_of_kafka(), *KNOWN, *ALIASES))
 
 
 def is_producers(key: str) -> bool:

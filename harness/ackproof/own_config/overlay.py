@@ -25,6 +25,7 @@ from ackproof.kafka_versions import (
     uses_zookeeper,
 )
 from ackproof.own_config.configuration import (
+    Bearer,
     Client,
     Default,
     Given,
@@ -33,15 +34,12 @@ from ackproof.own_config.configuration import (
     Origin,
     OwnConfig,
     Settings,
+    Stated,
     Topic,
 )
-from ackproof.own_config.translation import (
-    KEEPS,
-    OWN_PARTITIONS,
-    convert,
-    left_out_by_brokers,
-    taken_by_brokers,
-)
+from ackproof.own_config.lookups import Lookups
+from ackproof.own_config.translation import convert, left_out_by_brokers, taken_by_brokers
+from ackproof.own_config.uses import Elsewhere, Reason, Uses, by_name, uses
 from ackproof.scenario import documents, loader
 from ackproof.scenario.changes import Overrides
 from ackproof.scenario.cluster import PER_TOPIC_SETTINGS
@@ -71,7 +69,6 @@ from ackproof_model.removal import (
 #: Topic settings that would remove records: retention is off in a run.
 _REMOVING = (*KEEP_EVERYTHING, "delete.retention.ms")
 
-_NOT_TIERED = "a run's brokers have no remote store"
 _TIERED = re.compile(r"remote\.(storage|log|copy)\.|local\.retention\.")
 
 
@@ -106,7 +103,8 @@ def overlay(own: OwnConfig, document: Mapping[str, Any], *, kafka: str = "") -> 
             f"{given.source}: {given.value} has settings of brokers and was not given",
             hint="Name that file, too; `ackproof audit` answers for each value that it may have.",
         )
-    own = replace(own, broker=_filled(own.broker))
+    lookups = Lookups()
+    own = lookups.watch(replace(own, broker=_filled(own.broker)))
     topic = replace(topic, settings=_filled(topic.settings)) if topic else None
     producer = replace(producer, settings=_filled(producer.settings)) if producer else None
     result = Overlay(version, name)
@@ -142,7 +140,8 @@ def overlay(own: OwnConfig, document: Mapping[str, Any], *, kafka: str = "") -> 
     result.beyond(producer.settings if producer else {})
     if topic and topic.partitions:
         partitions = whole("partitions", topic.partitions)
-        result.unused[OWN_PARTITIONS].append(f"partitions={partitions}")
+        result.leave_out("topic", f"partitions={partitions}", Reason.PARTITIONS)
+    result.settle(own, lookups, topic, producer)
     result.warnings = list(dict.fromkeys(result.warnings))
     return result
 
@@ -193,7 +192,8 @@ class Overlay:
     """A user's configuration for one scenario document.
 
     `used` describes what the run uses, line by line. `warnings` are probable mistakes in the user's
-    files. `unused` maps reasons to settings that the run does not use.
+    files. `unused` maps reasons to settings that the run does not use; `uses` has every setting of
+    the files.
     """
 
     def __init__(self, kafka: str, topic: str) -> None:
@@ -204,13 +204,59 @@ class Overlay:
         self.defaults: set[YamlPath] = set()
         self.used: list[str] = []
         self.warnings: list[str] = []
-        self.unused: defaultdict[str, list[str]] = defaultdict(list)
+        self.unused: defaultdict[Reason, list[str]] = defaultdict(list)
+        self.uses = Uses()
+        self._left_out: dict[tuple[Bearer, str], Reason] = {}
 
     @property
     def overrides(self) -> Overrides:
         return Overrides(
             replaced=self.replaced, sources=self.sources, defaults=frozenset(self.defaults)
         )
+
+    def leave_out(self, bearer: Bearer, key: str, reason: Reason) -> None:
+        self.unused[reason].append(key)
+        self._left_out[bearer, key] = reason
+
+    def settle(
+        self, own: OwnConfig, lookups: Lookups, topic: Topic | None, producer: Client | None
+    ) -> None:
+        """Divide all settings of the files by whether the run uses them."""
+        chosen = {
+            (bearer, key, given.source)
+            for bearer, one in (("topic", topic), ("producer", producer))
+            if one
+            for key, given in one.settings.items()
+        }
+        asked = {*own.asked, *lookups.of["broker"], *lookups.of["controller"]}
+        asked |= {str(path[-1]) for path in self.sources if path[0] == "cluster"}
+        elsewhere = Elsewhere([own])
+
+        def of_nodes(one: Stated) -> Reason | None:
+            if one.key in asked:
+                return None
+            if one.bearer == "controller":
+                return Reason.CONTROLLERS
+            return by_name(one, self.kafka) or Reason.NO_RULE
+
+        def reason_of(one: Stated) -> Reason | None:
+            if one.bearer in ("", "count"):
+                return elsewhere.reason(one)
+            if one.bearer == "consumer":
+                return Reason.CONSUMERS
+            if left_out := self._left_out.get((one.bearer, one.key)):
+                return left_out
+            if one.bearer in ("broker", "controller"):
+                return of_nodes(one)
+            taken = (one.bearer, one.key, one.source) in chosen
+            return None if taken else Reason.ONE_OF_EACH
+
+        self.uses = uses(own.stated, reason_of)
+        listed = {key for keys in self.unused.values() for key in keys}
+        for unused in self.uses.unused:
+            if unused.key not in listed:
+                listed.add(unused.key)
+                self.unused[unused.reason].append(unused.key)
 
     def put(self, path: YamlPath, value: Any, source: Origin) -> None:
         self.replaced[path] = value
@@ -283,9 +329,9 @@ class Overlay:
             self.used.append(f"brokers: {', '.join(f'{key}={taken[key]}' for key in taken)}")
         for key, given in settings.items():
             if reason := left_out_by_brokers(key):
-                self.unused[reason].append(key)
-            elif reason := ignored("broker", key, self.kafka):
-                self.warnings.append(f"{given.source}: {key}: {reason}")
+                self.leave_out("broker", key, reason)
+            elif sentence := ignored("broker", key, self.kafka):
+                self.warnings.append(f"{given.source}: {key}: {sentence}")
 
     def topic_settings(self, own: OwnConfig, own_topic: Settings) -> None:
         """Replace the topic's settings; defaults come from the brokers' settings."""
@@ -299,12 +345,13 @@ class Overlay:
         settings: dict[str, Given] = {**inherited, **own_topic}
         self._removals(broker, own_topic)
         for key in [key for key in settings if key in _REMOVING or _TIERED.match(key)]:
-            why = _NOT_TIERED if _TIERED.match(key) else KEEPS
-            self.unused[why].append(key)
+            reason = Reason.NOT_TIERED if _TIERED.match(key) else Reason.KEEPS
+            self.leave_out("topic", key, reason)
             del settings[key]
         for key in list(settings):
-            if reason := ignored("topic", key, self.kafka):
-                self.warnings.append(f"{settings.pop(key).source}: {key}: {reason}")
+            if sentence := ignored("topic", key, self.kafka):
+                self.warnings.append(f"{settings.pop(key).source}: {key}: {sentence}")
+                self._left_out["topic", key] = Reason.VERSION
         self._settings((*self.topic, "settings"), settings)
         text = ", ".join(f"{key}={given.value}" for key, given in settings.items())
         self.used.append(f"topic: {text or 'the defaults of Kafka'}")
@@ -372,8 +419,9 @@ class Overlay:
         text = ", ".join(f"{key}={one.value}" for key, one in given.items())
         self.used += [f"producers: {one}" for one in (text, converted.defaults) if one]
         for key, reason in converted.unused.items():
-            self.unused[reason].append(key)
+            self.leave_out("producer", key, reason)
         for key, sentence in converted.unknown.items():
+            self._left_out["producer", key] = Reason.OTHER_KIND
             self.warnings.append(f"{settings[key].source}: {key}: {sentence}")
 
 

@@ -17,6 +17,7 @@ from ackproof.own_config.configuration import (
     Holder,
     Origin,
     Settings,
+    Stated,
     Storage,
     Topic,
 )
@@ -152,7 +153,7 @@ class Part:
     shape: its kind, in words. tool: the format of a tool that makes brokers from the file, such as
     compose or Helm; '' if the file only configures them. cluster: the name of the cluster if the
     file states it. unread: files with brokers' settings to which it refers. others: the parts
-    about further clusters.
+    about further clusters. stated: every setting with a known name in the file, once it is read.
     """
 
     shape: str
@@ -169,6 +170,7 @@ class Part:
     warnings: tuple[str, ...] = ()
     unread: tuple[Given, ...] = ()
     others: tuple[Part, ...] = ()
+    stated: tuple[Stated, ...] = ()
 
     @property
     def empty(self) -> bool:
@@ -305,6 +307,14 @@ class Source:
     def _note(self, warning: str, key: str) -> None:
         if _DECIDES.fullmatch(key):
             self.warnings.append(warning)
+
+
+def has_value(key: str, value: str) -> bool:
+    """Whether a file states the value of a setting: it is not empty, and nothing fills it in."""
+    filled_in = (_COUNT.fullmatch(key) and _UNFILLED.fullmatch(value)) or _OF_ENGINE.search(value)
+    placeholder = _PLACEHOLDER.search(value)
+    stated = value.strip() not in ("", "null", "[]")
+    return stated and not filled_in and not (placeholder and placeholder[2] is None)
 
 
 def refuse_template(value: Text) -> None:

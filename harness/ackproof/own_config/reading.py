@@ -10,6 +10,7 @@ from dataclasses import replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import cache
+from itertools import chain
 from pathlib import Path, PurePosixPath
 
 from ackproof import safe_files
@@ -29,6 +30,7 @@ from ackproof.own_config.parts import (
     refuse_unrendered,
 )
 from ackproof.own_config.properties import parse
+from ackproof.own_config.stated import stated
 from ackproof.own_config.tree import NotYamlError, without_comments
 from ackproof.scenario.kafka_keys import known
 
@@ -134,9 +136,15 @@ def _together(outcomes: Sequence[_Outcome], kafka: str) -> tuple[OwnConfig, ...]
         for name, refusal in outcomes
         if isinstance(refusal, RefusalError)
     ]
-    found = clusters([(name, part) for name, part in outcomes if isinstance(part, Part)])
+    understood = [(name, part) for name, part in outcomes if isinstance(part, Part)]
+    found = clusters(understood)
+    in_file = {name: part.stated for name, part in understood}
     return tuple(
-        replace(combine(parts, refused, kafka=kafka), cluster=name if len(found) > 1 else "")
+        replace(
+            combine(parts, refused, kafka=kafka),
+            cluster=name if len(found) > 1 else "",
+            stated=tuple(chain.from_iterable(in_file[file] for file in dict(parts))),
+        )
         for name, parts in found
     )
 
@@ -239,7 +247,8 @@ def _outcome(name: str, data: bytes, hint: Hint, beside: Callable[[str], str | N
     except NotYamlError as error:
         where = f" (line {error.line})" if error.line else ""
         return name, RefusalError(f"not valid YAML or JSON{where}: {error}")
-    return name, replace(part, warnings=tuple(dict.fromkeys((*source.warnings, *part.warnings))))
+    warnings = tuple(dict.fromkeys((*source.warnings, *part.warnings)))
+    return name, replace(part, warnings=warnings, stated=stated(source, part))
 
 
 def _understood(source: Source) -> Part:

@@ -111,11 +111,10 @@ def of_brokers(
 
     brokers: of each what its file shows, and its settings. common: the settings of all brokers.
     """
+    folders = [log_dirs(settings) or log_dirs(common) if one else None for one, settings in brokers]
     found = [
-        of_container(one, log_dirs(settings) or log_dirs(common))
-        if isinstance(one, Mounts)
-        else one
-        for one, settings in brokers
+        of_container(one, folder) if isinstance(one, Mounts) else one
+        for (one, _), folder in zip(brokers, folders, strict=True)
     ]
     known = {one.holder: one for one in reversed(found) if one}
     shortest = shortest_lived(found)

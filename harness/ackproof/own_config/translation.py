@@ -17,6 +17,7 @@ from ackproof.own_config.configuration import (
     Settings,
 )
 from ackproof.own_config.names import is_librdkafka
+from ackproof.own_config.uses import NODES, SECURITY, Reason
 from ackproof.scenario.cluster import OWNED_SETTINGS, PER_TOPIC_SETTINGS
 from ackproof.scenario.kafka_clients import (
     ALIASES,
@@ -38,31 +39,27 @@ from ackproof_model.kafka_settings import (
     TRANSACTIONAL_ID,
 )
 
-_NODES = "ackproof chooses nodes, addresses and folders itself"
-KEEPS = "retention is off, so that only a loss removes a record"
 #: Settings that a run's brokers do not get: reason and pattern.
 _LEFT_OUT = {
-    _NODES: r".*listener.*|.*quorum\.(voters|bootstrap.*)|port|host\.name|zookeeper\.connect.*"
-    r"|(reserved\.)?broker\.(id|rack).*|advertised\..*|metadata\.log\.dir|log\.dirs?",
-    "ackproof's own cluster has its own security (cluster.security)": r"ssl\..*|sasl\..*"
-    r"|security\..*|.*\.(ssl|sasl)\..*|password\..*|super\.users|authorizer\..*|principal\..*"
-    r"|delegation\..*|allow\.everyone\..*|connections\..*",
-    "classes and files of your machines are not there": r".*\.class(es|\.name)?|metric.*"
-    r"|kafka\.metrics.*|plugin.*|early\.start.*|remote\.log.*|.*\.path|confluent\..*",
-    KEEPS: r"(log\.)?(retention|cleaner|cleanup).*",
+    Reason.NODES: NODES,
+    Reason.SECURITY: SECURITY,
+    Reason.CLASSES: re.compile(
+        r".*\.class(es|\.name)?|metric.*|kafka\.metrics.*|plugin.*|early\.start.*|remote\.log.*"
+        r"|.*\.path|confluent\..*"
+    ),
+    Reason.KEEPS: re.compile(r"(log\.)?(retention|cleaner|cleanup).*"),
 }
-OWN_PARTITIONS = "the scenario has its own partitions"
 
 
-def left_out_by_brokers(key: str) -> str:
-    """Return why a run does not apply a broker's setting; '' if the brokers or the topic get it."""
+def left_out_by_brokers(key: str) -> Reason | None:
+    """Return why a run does not apply a broker's setting; None if brokers or the topic get it."""
     if key == DEFAULT_REPLICATION_FACTOR or key in PER_TOPIC_SETTINGS:
-        return ""
+        return None
     if key == "num.partitions":
-        return OWN_PARTITIONS
+        return Reason.PARTITIONS
     if key in OWNED_SETTINGS or key == PROCESS_ROLES:
-        return _NODES
-    return next((why for why, pattern in _LEFT_OUT.items() if re.fullmatch(pattern, key)), "")
+        return Reason.NODES
+    return next((why for why, pattern in _LEFT_OUT.items() if pattern.fullmatch(key)), None)
 
 
 def taken_by_brokers(settings: Settings, kafka: str) -> dict[str, str]:
@@ -89,7 +86,7 @@ class Converted:
     #: Defaults that were added, with the client they come from, as text.
     defaults: str
     #: Unused settings of the file, with the reason.
-    unused: Mapping[str, str]
+    unused: Mapping[str, Reason]
     #: Those that no producer has, with a sentence that says so.
     unknown: Mapping[str, str]
 
@@ -103,7 +100,7 @@ def convert(producer: Client, kafka: str) -> Converted:
     java = producer.library != "librdkafka"
     kafka = producer.release or kafka
     converted: dict[str, Given] = {}
-    unused: dict[str, str] = {}
+    unused: dict[str, Reason] = {}
     unknown: dict[str, str] = {}
     for key, given in settings.items():
         name = ALIASES.get(key) or LIBRDKAFKA_NAMES.get(key, key)
@@ -148,17 +145,17 @@ def _require_idempotence(settings: Settings) -> None:
         )
 
 
-def _unused(key: str, name: str) -> str:
-    """Return why a setting is not used; '' if it is."""
+def _unused(key: str, name: str) -> Reason | None:
+    """Return why a setting is not used; None if it is."""
     if key == TRANSACTIONAL_ID:
-        return "the run's sends are in no transaction; set workload.transactions for that"
+        return Reason.TRANSACTIONS
     if key in OWNED_PRODUCER_SETTINGS or key.startswith(_CONNECTION):
-        return "ackproof sets it for its own cluster"
-    if key == _BUFFER or name in KNOWN or (reason := forbidden(key)):
-        return "" if key == _BUFFER or name in KNOWN else reason
-    if is_librdkafka(key):
-        return "librdkafka knows it, and no loss depends on it"
-    return "it does not apply to librdkafka, whose producers the run uses"
+        return Reason.SET_BY_US
+    if key == _BUFFER or name in KNOWN:
+        return None
+    if forbidden(key):
+        return Reason.FORBIDDEN
+    return Reason.OF_LIBRDKAFKA if is_librdkafka(key) else Reason.NOT_OF_LIBRDKAFKA
 
 
 def _unknown(key: str, name: str) -> str:

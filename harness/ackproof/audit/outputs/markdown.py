@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from ackproof.audit.answer import Audit, Difference, Outcome, Verdict
 from ackproof.audit.finding import grown, title, unaffected
 from ackproof.audit.outputs.summary import Summary, promises, summaries
+from ackproof.audit.outputs.unused_settings import in_short
 
 _SIGNS = {Verdict.YES: "❌", Verdict.NO: "✅"}
 _OUTCOMES = {
@@ -34,6 +35,8 @@ def render(audit: Audit) -> str:
         lines += [f"and {len(groups) - _MOST_GROUPS:,} more groups of topics", ""]
     if audit.not_looked_at:
         lines += [f"Not looked at: {'; '.join(audit.not_looked_at)}.", ""]
+    if short := in_short(audit.uses):
+        lines += [f"Not used: {_cell(short)}.", ""]
     return "\n".join(lines)
 
 

@@ -15,8 +15,10 @@ from rich.text import Text
 from ackproof.audit.answer import Audit, Difference, Outcome, Verdict
 from ackproof.audit.finding import grown, text, title, unaffected
 from ackproof.audit.outputs.summary import Summary, promises, summaries
+from ackproof.audit.outputs.unused_settings import by_reason, in_short
 from ackproof.console import print_item, say
 from ackproof.own_config.configuration import NoFile, OfBrokers
+from ackproof.own_config.uses import Uses
 
 #: Styles of verdicts, and of cells.
 _TONES = {Verdict.YES: "bold red", Verdict.NO: "bold green"}
@@ -59,7 +61,15 @@ def print_audit(console: Console, audit: Audit, *, verbose: bool = False) -> Non
         _print_others(console, groups[1:])
     if audit.not_looked_at:
         print_item(console, "Not looked at: ", "; ".join(audit.not_looked_at) + ".", style="dim")
+    _print_unused(console, audit.uses, verbose=verbose)
     _print_warnings(console, audit, most=None if verbose else _MOST_WARNINGS)
+
+
+def _print_unused(console: Console, uses: Uses, *, verbose: bool) -> None:
+    if not verbose and (short := in_short(uses)):
+        say(console, f"Not used: {short} (-v says why)", style="dim")
+    for reason, settings in by_reason(uses) if verbose else ():
+        print_item(console, "Not used: ", f"{reason}: {settings}", style="dim")
 
 
 def _print_warnings(console: Console, audit: Audit, most: int | None) -> None:

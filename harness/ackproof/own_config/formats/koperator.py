@@ -14,6 +14,7 @@ from ackproof.own_config.operators import (
 from ackproof.own_config.parts import Format, Node, Part, Source
 from ackproof.own_config.properties import parse
 from ackproof.own_config.tree import Block, Text, block, items, text
+from ackproof_model.kafka_settings import PROCESS_ROLES
 
 
 def read(source: Source) -> Part | None:
@@ -54,12 +55,20 @@ def _part(source: Source, resource: Block) -> Part:
                 count=Count(1, source.at(broker.line)),
                 roles=frozenset(map(str, items(broker, "brokerConfig", "processRoles")))
                 or frozenset({"broker"}),
-                settings=source.settings(cluster | _embedded(text(broker, "readOnlyConfig"))),
+                settings=source.settings(
+                    cluster | _roles(broker) | _embedded(text(broker, "readOnlyConfig"))
+                ),
                 storage=_storage(source, spec, broker),
             )
             for broker in items(spec, "brokers")
         ),
     )
+
+
+def _roles(broker: Block) -> dict[str, Text]:
+    """Return the setting that the operator makes of a broker's roles."""
+    roles = items(broker, "brokerConfig", "processRoles")
+    return {PROCESS_ROLES: Text.at(",".join(roles), roles[0].line)} if roles else {}
 
 
 def _storage(source: Source, spec: Block, broker: Block) -> Storage | None:

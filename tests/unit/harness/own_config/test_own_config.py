@@ -124,6 +124,7 @@ def test_the_files_take_the_place_of_the_scenarios_settings(tmp_path: Path, snap
         "listeners",
         "log.retention.hours",
         "retention.ms",
+        "zookeeper.session.timeout.ms",
     }
 
 

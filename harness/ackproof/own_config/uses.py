@@ -1,0 +1,230 @@
+"""What an answer used of the settings that files state, and why it used no others.
+
+A setting is used if a rule of the answer looked it up (`Lookups`), or if it is among what a run
+gets. `Reason` has every cause for which one is not used.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ackproof.own_config.configuration import Bearer, FileLine, OwnConfig, Settings, Stated
+from ackproof.own_config.lookups import Lookups
+from ackproof.own_config.names import is_librdkafka
+from ackproof.own_config.parts import has_value
+from ackproof.scenario.kafka_clients import ALIASES
+from ackproof.scenario.kafka_keys import Scope, ignored, known
+from ackproof.scope import SUBJECTS
+
+
+class Reason(StrEnum):
+    """Why an answer does not use a setting that a file states. A run has reasons of its own."""
+
+    NOT_READ = "the reader of this kind of file does not read it at this place"
+    OTHER_PLACE = "the reader takes this setting from another place of the file"
+    OTHER_FILE = "a later file has another value, which is taken"
+    NO_VALUE = "it is empty, or something else fills it in"
+    NOT_CHOSEN = "an option leaves out its topic, client or profile"
+    OTHER_KIND = "Kafka has no such setting of a broker, a topic or a client where it stands"
+    VERSION = "this version of Kafka or of its client does not have it"
+    NOT_MODELLED = "it belongs to a part of Kafka that no answer covers (docs/reference/scope.md)"
+    REFUSED = "a client or a broker refuses the configuration, so that nothing else is asked"
+    NO_RULE = "no rule of this answer reads it"
+    NO_EFFECT = "addresses, folders, security, metrics: no loss depends on it"
+
+    NODES = "ackproof chooses nodes, addresses and folders itself"
+    SECURITY = "ackproof's own cluster has its own security (cluster.security)"
+    CLASSES = "classes and files of your machines are not there"
+    KEEPS = "retention is off, so that only a loss removes a record"
+    PARTITIONS = "the scenario has its own partitions"
+    NOT_TIERED = "a run's brokers have no remote store"
+    CONTROLLERS = "a run has controllers of its own"
+    CONSUMERS = "the scenario has its own consumers"
+    ONE_OF_EACH = "a scenario has one topic, and one kind of producer"
+    TRANSACTIONS = "the run's sends are in no transaction; set workload.transactions for that"
+    SET_BY_US = "ackproof sets it for its own cluster"
+    OF_LIBRDKAFKA = "librdkafka knows it, and no loss depends on it"
+    NOT_OF_LIBRDKAFKA = "it does not apply to librdkafka, whose producers the run uses"
+    FORBIDDEN = "a run's clients cannot have it: it loads code, or hides what is acked"
+
+
+#: Settings of brokers by which nodes are found, with what a run says of them.
+NODES = re.compile(
+    r".*listener.*|.*quorum\.(voters|bootstrap.*)|port|host\.name|zookeeper\.connect.*"
+    r"|(reserved\.)?broker\.(id|rack).*|advertised\..*|metadata\.log\.dir|log\.dirs?"
+)
+SECURITY = re.compile(
+    r"ssl\..*|sasl\..*|security\..*|.*\.(ssl|sasl)\..*|password\..*|super\.users|authorizer\..*"
+    r"|principal\..*|delegation\..*|allow\.everyone\..*|connections\..*"
+)
+METRICS = re.compile(r"metric.*|kafka\.metrics.*|auto\.include\.jmx\.reporter")
+#: The connection of a client.
+_CONNECTION = re.compile(r"bootstrap\.(servers|controllers)|metadata\.broker\.list|client\.id")
+
+
+@dataclass(frozen=True, slots=True)
+class Unused:
+    """A setting of a file that an answer does not use. reason: why."""
+
+    key: str
+    value: str
+    source: FileLine
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Uses:
+    """What an answer used of the settings with known names, and what it did not, in their order."""
+
+    used: tuple[Stated, ...] = ()
+    unused: tuple[Unused, ...] = ()
+
+    def by_reason(self) -> Mapping[Reason, list[Unused]]:
+        """Return the unused settings of each reason; those of no effect come last."""
+        found: dict[Reason, list[Unused]] = {}
+        for one in self.unused:
+            found.setdefault(one.reason, []).append(one)
+        return {reason: found[reason] for reason in Reason if reason in found}
+
+
+def uses(stated: Iterable[Stated], reason_of: Callable[[Stated], Reason | None]) -> Uses:
+    """Divide what files state. A setting that one line states twice is used if one of them is."""
+    used: list[Stated] = []
+    reasons: dict[tuple[str, FileLine], tuple[Stated, Reason]] = {}
+    for one in dict.fromkeys(stated):
+        if reason := reason_of(one):
+            reasons.setdefault((one.key, one.source), (one, reason))
+        else:
+            used.append(one)
+    places = {(one.key, one.source) for one in used}
+    return Uses(
+        used=tuple(used),
+        unused=tuple(
+            Unused(one.key, one.value, one.source, reason)
+            for place, (one, reason) in reasons.items()
+            if place not in places
+        ),
+    )
+
+
+def of_audit(
+    clusters: Sequence[OwnConfig],
+    lookups: Lookups,
+    *,
+    stated: Iterable[Stated],
+    topic: str,
+    refused: bool,
+) -> Uses:
+    """Return what an audit used of its files.
+
+    clusters: those that it answers about. stated: the settings of all files. lookups: those of the
+    rules. topic: the only one that it answers about; '' for all. refused: whether it answers only
+    that the configuration is refused.
+    """
+    asked = {bearer: set(names) for bearer, names in lookups.of.items()}
+    for own in clusters:
+        asked["broker"] |= own.asked
+        asked["controller"] |= own.asked
+    in_force = _in_force(clusters, topic)
+    taken = {(bearer, key) for bearer, key, _ in in_force}
+    elsewhere = Elsewhere(clusters)
+    releases = {own.release for own in clusters}
+    release = releases.pop() if len(releases) == 1 else ""
+
+    answered = {one for own in clusters for one in own.stated}
+
+    def reason_of(one: Stated) -> Reason | None:
+        if one not in answered:
+            return Reason.NOT_CHOSEN
+        if one.bearer in ("", "count"):
+            return elsewhere.reason(one)
+        of_nodes = one.bearer in ("broker", "controller")
+        if not of_nodes and (one.bearer, one.key, one.source) not in in_force:
+            return Reason.OTHER_FILE if (one.bearer, one.key) in taken else Reason.NOT_CHOSEN
+        looked_up = one.key in asked[one.bearer] or ALIASES.get(one.key) in asked[one.bearer]
+        if other := _of_others(one):
+            return other
+        if looked_up:
+            return None
+        return by_name(one, release) or (Reason.REFUSED if refused else Reason.NO_RULE)
+
+    return uses(stated, reason_of)
+
+
+_Place = tuple[str, str, object]
+
+
+def _in_force(clusters: Iterable[OwnConfig], topic: str) -> set[_Place]:
+    """Return the settings of topics and clients that are left after files were combined."""
+    found: set[_Place] = set()
+
+    def add(bearer: str, settings: Settings) -> None:
+        found.update((bearer, key, given.source) for key, given in settings.items())
+
+    for own in clusters:
+        for one in own.topics:
+            if topic in ("", one.name) or one.name.startswith("__"):
+                add("topic", one.settings)
+        for client in own.producers:
+            add("producer", client.settings)
+        for client in own.consumers:
+            add("consumer", client.settings)
+    return found
+
+
+class Elsewhere:
+    """Says why no reader took a setting that stands in a file."""
+
+    def __init__(self, clusters: Iterable[OwnConfig]) -> None:
+        self._taken = {
+            (one.key, one.source.file) for own in clusters for one in own.stated if one.bearer
+        }
+
+    def reason(self, one: Stated) -> Reason | None:
+        if one.bearer == "count":
+            return None
+        if without_effect(one.key):
+            return Reason.NO_EFFECT
+        if not has_value(one.key, one.value):
+            return Reason.NO_VALUE
+        taken = (one.key, one.source.file) in self._taken
+        return Reason.OTHER_PLACE if taken else Reason.NOT_READ
+
+
+def without_effect(key: str) -> bool:
+    """Whether a setting is of addresses, folders, security or metrics."""
+    return any(one.fullmatch(key) for one in (NODES, SECURITY, METRICS, _CONNECTION))
+
+
+def by_name(one: Stated, release: str) -> Reason | None:
+    """Return why a setting is of no use that a reader took and no rule reads; None if unknown."""
+    if other := _of_others(one):
+        return other
+    if without_effect(one.key):
+        return Reason.NO_EFFECT
+    of_client = one.bearer in ("producer", "consumer")
+    newer = release and not of_client and ignored(_SCOPES[one.bearer], one.key, release)
+    return Reason.VERSION if newer else None
+
+
+#: Where Kafka looks up the names of what a reader took.
+_SCOPES: Mapping[Bearer, Scope] = {
+    "broker": "broker",
+    "controller": "broker",
+    "topic": "topic",
+    "producer": "producer",
+    "consumer": "consumer",
+}
+
+
+def _of_others(one: Stated) -> Reason | None:
+    """Return the reason if a setting is of a part that is not modelled, or of another kind."""
+    if any(subject.has(one.key, one.value) for subject in SUBJECTS):
+        return Reason.NOT_MODELLED
+    of_client = one.bearer in ("producer", "consumer")
+    if one.key in known(_SCOPES[one.bearer]) or (of_client and is_librdkafka(one.key)):
+        return None
+    return Reason.OTHER_KIND
