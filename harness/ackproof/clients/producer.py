@@ -93,6 +93,8 @@ class ProducerLoop:
         self._page.state = State.PRODUCING
         self._started = time.monotonic()
         self._busy_before = time.thread_time()
+        of_spec = self._spec.transactions
+        stays_open = of_spec is not None and of_spec.last_stays_open
         while not (self._next == self._spec.records or self._stopping()):
             due = min(self._due(), self._next + self._room())
             if due > self._next:
@@ -103,11 +105,13 @@ class ProducerLoop:
                         continue  # after a fatal error no transaction begins
                 self._hand_over(due)
                 self._serve(0)
-                if transactions:
+                if transactions and not (stays_open and self._next == self._spec.records):
                     transactions.advance(self._next)
                     self._set_fatal(transactions.fatal)
             else:
                 self._serve(self._pause())
+        while stays_open and not self._stopping():
+            self._serve(POLL_S)
         self._page.state = State.SETTLING
         if transactions:
             transactions.end(self._next)

@@ -174,6 +174,8 @@ class ClientSpecs:
             seed=self._scenario.seed,
             crash_in=settings.crash_in,
             zombie_in=settings.zombie_in,
+            # An interruption comes when its transaction is ended.
+            last_stays_open=settings.crash_in is None and settings.zombie_in is None,
         )
 
     def _id(self, client: int | str) -> str:

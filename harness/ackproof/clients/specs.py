@@ -81,6 +81,8 @@ class TransactionSpec:
     - `zombie_in`: the number of the transaction in which it waits until its successor works, and
       then continues. Both happen when all sends of the transaction have their delivery reports,
       before it is ended; None means never.
+    - `last_stays_open`: after its last record the producer ends the transaction when it is stopped,
+      or its time is over: faults that wait for the cluster meet an open one.
     - `predecessor`: the number of the producer that this one replaces.
     """
 
@@ -90,6 +92,7 @@ class TransactionSpec:
     seed: int = 0
     crash_in: int | None = None
     zombie_in: int | None = None
+    last_stays_open: bool = False
     predecessor: int | None = None
 
 

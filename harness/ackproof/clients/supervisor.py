@@ -67,6 +67,12 @@ def _java_differences(
     ]
 
 
+def _has_sent_all(producer: ProducerProcess) -> bool:
+    progress = producer.progress()
+    done = progress.sent == producer.spec.records and progress.in_flight == 0
+    return done and not producer.returncode
+
+
 #: Seconds in which sends must have an outcome, beyond the delivery timeout.
 SETTLE_S = 30.0
 
@@ -164,13 +170,12 @@ class ClientSupervisor:
 
     @property
     def has_sent_all(self) -> bool:
-        """Whether the producers ended with their last record, and the workload has time left."""
+        """Whether each last record has an outcome, and the workload has time left.
+
+        The producers have ended without an error, or keep their last transactions open.
+        """
         last = [one for one in self.producers if one.name not in self.successors]
-        return (
-            bool(last)
-            and all(one.returncode == 0 and one.progress().sent == one.spec.records for one in last)
-            and self._seconds_left > 0
-        )
+        return bool(last) and self._seconds_left > 0 and all(map(_has_sent_all, last))
 
     def expect_end(self, process: ProducerProcess | ConsumerProcess) -> None:
         """Do not report the end of this process as a trouble."""

@@ -77,13 +77,13 @@ def _drive(
 ) -> None:
     """Tick until `tail` sends are acked after the schedule is done, or until producers end.
 
-    Producers that have sent all records end before a fault that waits for the cluster's state: it
-    is waited for as long as they might have sent, `workload.seconds`.
+    If producers have sent all records before a fault that waits for the cluster's state, it is
+    waited for as long as they might have sent, `workload.seconds`.
     """
     shown_at = 0.0
     load = Load(now=time.monotonic(), waited=machine.cpu_wait_s())
     acked_when_done: int | None = None
-    while clients.restart_crashed() or goes_on(schedule, clients):
+    while goes_on(schedule, clients, running=clients.restart_crashed()):
         schedule.tick()
         run.write_windows()
         acked = clients.progress().acked
@@ -105,9 +105,14 @@ def _drive(
             reporter.note(strained + (relief if stopped else ""))
 
 
-def goes_on(schedule: Schedule, clients: ClientSupervisor) -> bool:
-    """Whether the schedule goes on although all producers have ended."""
-    return clients.has_sent_all and not schedule.done and not schedule.needs_sends
+def goes_on(schedule: Schedule, clients: ClientSupervisor, *, running: bool) -> bool:
+    """Whether the schedule goes on: producers are `running`, or have sent all and it can without.
+
+    A producer that keeps its last transaction open runs until the schedule is done.
+    """
+    if clients.has_sent_all:
+        return not schedule.done and not schedule.needs_sends
+    return running
 
 
 class Load:

@@ -141,6 +141,7 @@ final class ProducerLoop implements Client {
         page.startedAt(Page.now());
         startedNs = System.nanoTime();
         page.state(Page.PRODUCING);
+        boolean staysOpen = "true".equals(spec.text("transactions.last_stays_open"));
         while (next < records && !stopping()) {
             long due = Math.min(due(), next + room());
             if (due <= next) {
@@ -155,10 +156,13 @@ final class ProducerLoop implements Client {
             while (next < due && fatal == null) {
                 send(next);
             }
-            if (transactions != null && fatal == null) {
+            if (transactions != null && fatal == null && !(staysOpen && next == records)) {
                 transactions.advance(next);
                 fail(transactions.fatal);
             }
+        }
+        while (staysOpen && !stopping()) {
+            LockSupport.parkNanos(PAUSE_NS);
         }
         page.state(Page.SETTLING);
         if (transactions != null) {

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import get_args
 
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
@@ -17,6 +18,7 @@ from ackproof.clients.fault_target import RunClients
 from ackproof.clients.process import ProducerProcess
 from ackproof.clients.shared_page import Order, State
 from ackproof.clients.supervisor import ClientSupervisor
+from ackproof.ledger import transaction_log
 from ackproof.ledger.producer_ledger import recover
 from ackproof.scenario.model import Scenario
 from ackproof_faults import Fault, FaultError, Guard, inject
@@ -197,6 +199,26 @@ def test_producers_have_sent_all_if_they_end_with_their_last_record(supervise, r
     until(lambda: not supervisor.restart_crashed())
     assert supervisor.has_sent_all is (records == 40)
     assert settled(supervisor) == []
+
+
+def test_the_last_transaction_is_open_until_the_producer_is_stopped(supervise, tmp_path) -> None:
+    settings = {"acks": "all", "enable.idempotence": True, "linger.ms": 0}
+    transactions = {"size": 10, "timeout": "300s"}
+    supervisor = supervise(records=20, settings=settings, transactions=transactions)
+    until(lambda: supervisor.has_sent_all)
+    (producer,) = supervisor.producers
+    before = producer.page.busy
+    until(lambda: producer.page.busy > before + 5000)  # it goes on serving
+    assert producer.state is State.PRODUCING
+    supervisor.stop_producers()
+    assert settled(supervisor) == []
+    assert producer.progress().acked == 20
+    transaction_log.close(tmp_path)
+    ended = pq.read_table(tmp_path / "transactions").to_pylist()
+    assert [(one["end_sequence"], one["outcome"]) for one in ended] == [
+        (10, "committed"),
+        (20, "committed"),
+    ]
 
 
 def test_a_full_buffer_loses_nothing(supervise) -> None:

@@ -13,20 +13,23 @@ from support.run_directories import small
 
 
 @pytest.mark.parametrize(
-    ("sent_all", "done", "needs_sends", "on"),
+    ("sent_all", "running", "done", "needs_sends", "on"),
     [
-        (True, False, False, True),
-        (False, False, False, False),
-        (True, True, False, False),
-        (True, False, True, False),
+        (True, False, False, False, True),
+        (True, True, False, False, True),  # it keeps a transaction open
+        (True, True, True, False, False),
+        (True, True, False, True, False),
+        (False, True, True, False, True),  # of the tail
+        (False, True, False, True, True),
+        (False, False, False, False, False),
     ],
 )
 def test_a_schedule_goes_on_after_the_last_record_while_it_waits_for_the_cluster(
-    sent_all: bool, done: bool, needs_sends: bool, on: bool
+    sent_all: bool, running: bool, done: bool, needs_sends: bool, on: bool
 ) -> None:
     schedule: Any = SimpleNamespace(done=done, needs_sends=needs_sends)
     clients: Any = SimpleNamespace(has_sent_all=sent_all)
-    assert goes_on(schedule, clients) is on
+    assert goes_on(schedule, clients, running=running) is on
 
 
 class Fault:
