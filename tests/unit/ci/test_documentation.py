@@ -6,6 +6,7 @@ import ast
 import builtins
 import os
 import re
+import shutil
 import subprocess
 import sys
 from importlib import import_module
@@ -16,10 +17,12 @@ from typing import Any
 import pytest
 from reference_pages import pages as reference_pages
 from ruamel.yaml import YAML
+from site_pages import EXAMPLES, audited, write
 
 from ackproof.scenario.loader import load
 from ackproof_spark.anomaly import Anomaly
 from documented import ROOT, Block, blocks, lines, pages, run_page, unknown_words, workplace
+from unit.harness.report.browser import needs_browser, serious
 
 PAGES = pages()
 HOME = "https://github.com/ackproof/ackproof"
@@ -125,7 +128,7 @@ def test_documented_scenarios_are_valid(block: Block, tmp_path: Path) -> None:
 
 
 def test_links_of_contributing_lead_somewhere() -> None:
-    """`mkdocs build --strict` checks those of the site."""
+    """`zensical build --strict` checks those of the site."""
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     targets = re.findall(r"\]\((?!\w+:|#)([^)#\s]+)", text)
     assert [target for target in targets if not (ROOT / target).exists()] == []
@@ -147,12 +150,13 @@ def test_generated_tables_of_the_repository_are_current() -> None:
     assert stale == [], "write them again: ci/reference"
 
 
-def build_site(config: Path, site: Path) -> subprocess.CompletedProcess[str]:
-    """Build the site as `ci/site` does."""
+def zensical(folder: Path) -> subprocess.CompletedProcess[str]:
+    """Build the site whose configuration and pages are in a folder."""
     return subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "-f", config, "-d", site],
-        env=os.environ | {"PYTHONPATH": os.pathsep.join([*sys.path, str(ROOT / "ci" / "lab")])},
-        capture_output=True,
+        [sys.executable, "-m", "zensical", "build", "--strict", "-f", folder / "zensical.toml"],
+        env=os.environ | {"NO_COLOR": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
         timeout=600,
         check=False,
@@ -170,33 +174,94 @@ def outside(site: Path) -> list[str]:
     return sorted({"".join(one) for path in pages for one in loads.findall(path.read_text())})
 
 
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the site as `ci/site` does."""
+    folder = tmp_path_factory.mktemp("site")
+    shutil.copy(ROOT / "zensical.toml", folder)
+    paths = os.pathsep.join([*sys.path, str(ROOT / "ci" / "lab")])
+    subprocess.run(
+        [sys.executable, ROOT / "ci" / "site_pages.py", folder / "pages"],
+        env=os.environ | {"PYTHONPATH": paths},
+        timeout=600,
+        check=True,
+    )
+    built = zensical(folder)
+    assert built.returncode == 0, built.stdout
+    return folder / "html"
+
+
 @pytest.mark.slow
-def test_the_site_has_no_broken_link_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
-    built = build_site(ROOT / "mkdocs.yml", tmp_path)
-    assert built.returncode == 0, built.stderr
-    assert outside(tmp_path) == []
-    assert "generated:" not in "".join(path.read_text() for path in tmp_path.rglob("*.html"))
-    assert "--trials" in (tmp_path / "reference" / "commands" / "index.html").read_text()
-    assert (tmp_path / "catalogue" / "b06-last-replica-standing" / "index.html").exists()
+def test_the_site_has_no_broken_link_and_loads_nothing_from_elsewhere(site: Path) -> None:
+    assert outside(site) == []
+    assert "generated:" not in "".join(path.read_text() for path in site.rglob("*.html"))
+    assert "--trials" in (site / "reference" / "commands.html").read_text()
+    assert (site / "catalogue" / "b06-last-replica-standing.html").exists()
+
+
+@pytest.mark.slow
+@needs_browser
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_pages_of_the_site_can_be_read_by_everybody(site: Path, dark: bool) -> None:
+    """axe finds nothing serious: contrast, names of controls, the order of headings."""
+    pages = [
+        "index",
+        "how-to/audit",
+        "reference/faults",
+        "catalogue/index",
+        "reports-to-kafka/index",
+    ]
+    found = {page: serious(site / f"{page}.html", dark=dark) for page in pages}
+    assert not any(found.values()), found
+
+
+@pytest.mark.slow
+@needs_browser
+def test_a_page_that_not_everybody_can_read_is_noticed(site: Path) -> None:
+    page = site / "pale.html"
+    text = (site / "index.html").read_text()
+    page.write_text(text.replace("<p>", '<p style="color: #ddd; background: #fff">'))
+    assert serious(page) == ["color-contrast"]
+
+
+@pytest.mark.slow
+def test_the_first_page_shows_an_answer_of_each_form(site: Path) -> None:
+    page = (site / "index.html").read_text()
+    assert page.count("Can you lose acknowledged records?") == len(EXAMPLES)
+
+
+def test_the_readme_shows_what_its_example_prints() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    [shown] = re.findall(r"```text\n(Can you lose.*?)```", readme, re.S)
+    printed = audited(*EXAMPLES["Compose and Spring"], columns=100).splitlines()
+    missing = [
+        line.strip()
+        for line in shown.splitlines()
+        if line.strip() not in ("…", *map(str.strip, printed))
+    ]
+    assert missing == []
 
 
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("[there](none.md)", "none.md"),
-        ("[there](#nowhere)", "#nowhere"),
-        ("[there](../none.py)", "none.py"),
+        ("[there](none.md)", "page does not exist"),
+        ("[there](#nowhere)", "anchor does not exist"),
+        ("[there](../none.py)", "there is no ../none.py"),
     ],
 )
 def test_a_broken_link_is_noticed(text: str, problem: str, tmp_path: Path) -> None:
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "index.md").write_text(text)
-    config = YAML(typ="safe").load((ROOT / "mkdocs.yml").read_text())
-    config |= {"nav": ["index.md"], "hooks": [str(ROOT / "ci" / "site_links.py")]}
-    YAML(typ="safe").dump(config, tmp_path / "mkdocs.yml")
-    built = build_site(tmp_path / "mkdocs.yml", tmp_path / "site")
-    assert built.returncode != 0
-    assert problem in built.stderr
+    (tmp_path / "zensical.toml").write_text("[project]\nsite_name = 'one'\ndocs_dir = 'pages'\n")
+    try:
+        write(tmp_path / "docs", tmp_path / "pages", {})
+    except FileNotFoundError as error:
+        found = str(error)
+    else:
+        built = zensical(tmp_path)
+        found = built.stdout if built.returncode else ""
+    assert problem in found
 
 
 def test_addresses_of_other_hosts_are_noticed(tmp_path: Path) -> None:

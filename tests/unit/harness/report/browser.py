@@ -12,6 +12,7 @@ import shutil
 import subprocess
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -204,9 +205,28 @@ def _opened(path: Path, profile: Path, *, dark: bool) -> tuple[str, str]:
     return done.stdout, done.stderr
 
 
-def dumped(page: Path, attribute: str) -> str:
+_AXE = """<script>%s</script><script>
+addEventListener("load", () => setTimeout(async () => {
+  const found = (await axe.run()).violations.map(({id, impact}) => ({id, impact}));
+  document.body.dataset.axe = JSON.stringify(found);
+}, 500));
+</script></body>"""
+
+
+def serious(page: Path, *, dark: bool = False) -> list[str]:
+    """Return the rules of axe that a page violates, of impact serious or critical."""
+    script = files("axe_core_python") / "axe.min.js"
+    probed = page.with_name(f"axe-{page.name}")
+    text = page.read_text(encoding="utf-8")
+    probe = _AXE % script.read_text(encoding="utf-8")
+    probed.write_text(text.replace("</body>", probe), encoding="utf-8")
+    found = json.loads(dumped(probed, "data-axe", dark=dark))
+    return [one["id"] for one in found if one["impact"] in ("serious", "critical")]
+
+
+def dumped(page: Path, attribute: str, *, dark: bool = False) -> str:
     """Open a page, and return an attribute that its scripts set."""
-    dom, log = _opened(page, page.with_suffix(".profile"), dark=False)
+    dom, log = _opened(page, page.with_suffix(".profile"), dark=dark)
     found = re.search(rf'{attribute}="([^"]+)"', dom)
     assert found, log[-2000:]
     return html.unescape(found[1])
