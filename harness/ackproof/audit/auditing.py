@@ -49,6 +49,7 @@ from ackproof.own_config.configuration import (
 from ackproof.own_config.lookups import Lookups
 from ackproof.own_config.uses import of_audit
 from ackproof.scope import beyond
+from ackproof_model import removal
 from ackproof_model.kafka_settings import ACKS, ENABLE_IDEMPOTENCE
 
 _Each = TypeVar("_Each")
@@ -405,7 +406,23 @@ def _not_looked_at(own: OwnConfig) -> Iterator[str]:
         yield _NO_CONSUMER
     if not own.defaults_hold:
         yield _NO_BROKERS
+    yield from _open_removal(own)
     settings: Iterable[Mapping[str, Given]] = (own.broker, *(one.settings for one in own.topics))
     for given in settings:
         for key, text in beyond({key: one.value for key, one in given.items()}):
             yield f"{key} ({given[key].source}): {text}"
+
+
+def _open_removal(own: OwnConfig) -> Iterator[str]:
+    """Yield what may remove records and is open: settings that something else fills in."""
+    names = {name for key in removal.DEFAULTS for name in removal.setting_names(key)}
+    places = dict.fromkeys(
+        given.source
+        for settings in (own.broker, *(one.settings for one in own.topics))
+        for key, given in settings.items()
+        if key in names and not given.value
+    )
+    if places:
+        first, *others = places
+        more = f" and {len(others)} more" if others else ""
+        yield f"retention and compaction, which something else fills in ({first}{more})"

@@ -25,6 +25,7 @@ from ackproof.audit.failure import covers
 from ackproof.audit.finding import doubts, findings, of_answer
 from ackproof.audit.weakening import growth, weakenings
 from ackproof.errors import ScenarioError
+from ackproof.own_config.reading import Elsewhere
 from ackproof_model.kafka_settings import ENABLE_IDEMPOTENCE
 
 
@@ -148,6 +149,21 @@ def at_revision(paths: Sequence[Path], revision: str) -> dict[str, bytes]:
             inside = os.path.relpath(file, name)
             found[str(path if inside == "." else path / inside)] = content or b""
     return found
+
+
+def beside_at(revision: str) -> Elsewhere:
+    """Return what a git revision has beside the given files, such as Terraform's locals."""
+
+    def names(folder: str) -> list[str]:
+        place = os.path.relpath(folder)
+        listed = _git("ls-tree", "-z", "--name-only", revision, "--", os.path.join(place, ""))
+        files = (listed or b"").decode(errors="surrogateescape").split("\0")
+        return [os.path.basename(one) for one in files if one]
+
+    def content(file: str) -> bytes | None:
+        return _git("show", f"{revision}:./{os.path.relpath(file)}")
+
+    return Elsewhere(content=content, names=names)
 
 
 def _git(*arguments: str) -> bytes | None:

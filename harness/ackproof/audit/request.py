@@ -12,7 +12,7 @@ from ackproof.audit.accepted import FILE, with_accepted
 from ackproof.audit.answer import Audit, Difference
 from ackproof.audit.auditing import audit_clusters
 from ackproof.audit.detail import Detail
-from ackproof.audit.diff import at_revision, difference
+from ackproof.audit.diff import at_revision, beside_at, difference
 from ackproof.audit.failing import thresholds, with_failing
 from ackproof.audit.finishing import finished
 from ackproof.audit.promise import Stated, promises, with_promised
@@ -110,7 +110,11 @@ def _earlier(request: Request) -> tuple[OwnConfig, ...]:
     if Path(request.against).exists():
         clusters = read_clusters([Path(request.against)], kafka=request.kafka)
     else:
-        clusters = read_texts(at_revision(request.files, request.against), kafka=request.kafka)
+        clusters = read_texts(
+            at_revision(request.files, request.against),
+            kafka=request.kafka,
+            elsewhere=beside_at(request.against),
+        )
     return selected(clusters, profile=request.profile, client=request.client, required=False)
 
 

@@ -22,6 +22,14 @@ from ackproof.own_config.configuration import (
     Topic,
 )
 from ackproof.own_config.tree import Block, NotYamlError, Text, documents
+from ackproof_model.kafka_settings import (
+    CLEANUP_POLICY,
+    MIN_INSYNC_REPLICAS,
+    RETENTION_BYTES,
+    RETENTION_MS,
+    UNCLEAN_LEADER_ELECTION_ENABLE,
+)
+from ackproof_model.removal import setting_names
 
 #: Settings whose values are never stored.
 _SECRET = re.compile(
@@ -39,7 +47,16 @@ _PLACEHOLDER = re.compile(r"\$\{([^}:]*)(?::-?([^}]*))?\}")
 _COUNT = re.compile(r"acks|.*(replicas|factor|isr|enable|idempotence|commit|retries)")
 _UNFILLED = re.compile(r"<[\w .-]+>|[A-Z][A-Z0-9]*(_[A-Z0-9]+)+|@[\w.]+@|__\w+__|%\w+%|\$\w+")
 #: Settings that are open, with an empty value, if something fills them in: no default counts.
-_OPEN = ("min.insync.replicas", "unclean.leader.election.enable", "acks", "request.required.acks")
+OPEN_OF_TOPICS = (
+    MIN_INSYNC_REPLICAS,
+    UNCLEAN_LEADER_ELECTION_ENABLE,
+    *(CLEANUP_POLICY, RETENTION_MS, RETENTION_BYTES),
+)
+OPEN_OF_BROKERS = (
+    *OPEN_OF_TOPICS[:2],
+    *(name for key in OPEN_OF_TOPICS for name in setting_names(key)[1:]),
+)
+_OPEN = frozenset((*OPEN_OF_TOPICS, *OPEN_OF_BROKERS, "acks", "request.required.acks"))
 #: Values that Docker Swarm's engine fills in for each task (`docker service create`).
 _OF_ENGINE = re.compile(r"\{\{\s*\.((?:Service|Node|Task)\.[\w.]+)\s*\}\}")
 _OTHER_MARK = r"\{\{(?!\s*\.(?:Service|Node|Task)\.[\w.]+\s*\}\})|\{%|<%="
@@ -204,12 +221,17 @@ def together(shape: str, parts: Sequence[Part], *, cluster: str = "") -> Part:
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """A file's text. beside: returns the text of a file that it refers to; None if missing."""
+    """A file's text.
+
+    beside: returns the text of a file that it refers to; None if missing. names_beside: returns the
+    names of the files in its folder.
+    """
 
     name: str
     text: str
     hint: Hint = ""
     beside: Callable[[str], str | None] = lambda name: None
+    names_beside: Callable[[], Sequence[str]] = tuple
     warnings: list[str] = field(default_factory=list)
 
     @cached_property
@@ -274,25 +296,24 @@ class Source:
         """
         items = pairs.items() if isinstance(pairs, Mapping) else pairs
         settings: dict[str, Given] = {}
+        filled: dict[tuple[FileLine, str], list[str]] = {}
         for key, value in items:
-            if isinstance(value, Text) and not secret(key) and not _SECRET_VALUE.search(value):
-                settings.update(self._setting(key, value))
+            if not isinstance(value, Text) or secret(key) or _SECRET_VALUE.search(value):
+                continue
+            refuse_template(value)
+            if by := _filled_in(key, value):
+                filled.setdefault((self.where(value), by), []).append(key)
+                settings |= {key: Given("", self.where(value))} if key in _OPEN else {}
+            else:
+                settings |= self._setting(key, value)
+        for (where, by), keys in filled.items():
+            if named := ", ".join(key for key in keys if _DECIDES.fullmatch(key)):
+                self.warnings.append(f"{where}: {named}: not stated: {by}")
         return settings
 
     def _setting(self, key: str, value: Text) -> dict[str, Given]:
         where = self.where(value)
-        refuse_template(value)
-        open_value = {key: Given("", where)} if key in _OPEN else {}
-        if _COUNT.fullmatch(key) and _UNFILLED.fullmatch(value):
-            self._note(f"{where}: {key}: not stated: {value} fills it in", key)
-            return open_value
-        if match := _OF_ENGINE.search(value):
-            self._note(f"{where}: {key}: not stated: the engine fills in {match[1]}", key)
-            return open_value
         if match := _PLACEHOLDER.search(value):
-            if match[2] is None:
-                self._note(f"{where}: {key}: not stated: {match[1]} fills it in", key)
-                return open_value
             filled = _PLACEHOLDER.sub(lambda found: found[2] or "", value)
             may = f"the default of {match[1]}, which may replace it"
             self._note(f"{where}: {key}={filled}: {may}", key)
@@ -309,12 +330,19 @@ class Source:
             self.warnings.append(warning)
 
 
+def _filled_in(key: str, value: str) -> str:
+    """Return what fills in a value; '' if its file states it, at least a default."""
+    if _COUNT.fullmatch(key) and _UNFILLED.fullmatch(value):
+        return f"{value} fills it in"
+    if match := _OF_ENGINE.search(value):
+        return f"the engine fills in {match[1]}"
+    match = _PLACEHOLDER.search(value)
+    return f"{match[1]} fills it in" if match and match[2] is None else ""
+
+
 def has_value(key: str, value: str) -> bool:
     """Whether a file states the value of a setting: it is not empty, and nothing fills it in."""
-    filled_in = (_COUNT.fullmatch(key) and _UNFILLED.fullmatch(value)) or _OF_ENGINE.search(value)
-    placeholder = _PLACEHOLDER.search(value)
-    stated = value.strip() not in ("", "null", "[]")
-    return stated and not filled_in and not (placeholder and placeholder[2] is None)
+    return value.strip() not in ("", "null", "[]") and not _filled_in(key, value)
 
 
 def refuse_template(value: Text) -> None:

@@ -6,11 +6,11 @@ import errno
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
-from functools import cache
-from itertools import chain
+from functools import cache, partial
+from itertools import chain, islice
 from pathlib import Path, PurePosixPath
 
 from ackproof import safe_files
@@ -84,23 +84,49 @@ def client_settings(path: Path) -> dict[str, str]:
         raise ScenarioError(f"{name}: {error}") from error
 
 
-def read_texts(texts: Mapping[str, bytes], *, kafka: str = "") -> tuple[OwnConfig, ...]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Elsewhere:
+    """Files that texts refer to and that are none of them, such as those of a git revision.
+
+    content: returns a file; None if it is missing. names: returns the names of a folder's files.
+    """
+
+    content: Callable[[str], bytes | None]
+    names: Callable[[str], Sequence[str]]
+
+
+def read_texts(
+    texts: Mapping[str, bytes], *, kafka: str = "", elsewhere: Elsewhere | None = None
+) -> tuple[OwnConfig, ...]:
     """Return the configurations of texts by their names, such as the files of a git revision."""
 
-    def beside(name: str) -> Callable[[str], str | None]:
+    def beside(folder: PurePosixPath, other: str) -> str | None:
+        name = str(folder / other)
+        data = texts.get(name)
+        if data is None and elsewhere is not None:
+            data = elsewhere.content(name)
+        return None if data is None else _decoded(data)
+
+    def names(folder: PurePosixPath) -> Sequence[str]:
+        given = [one.name for one in map(PurePosixPath, texts) if one.parent == folder]
+        return [*given, *(elsewhere.names(str(folder)) if elsewhere else ())]
+
+    outcomes: list[_Outcome] = []
+    for name, data in texts.items():
         folder = PurePosixPath(name).parent
-
-        def find(other: str) -> str | None:
-            data = texts.get(str(folder / other))
-            return None if data is None else _decoded(data)
-
-        return find
-
-    outcomes = [
-        (name, unfit) if (unfit := _unfit(data)) else _outcome(name, data, "", beside(name))
-        for name, data in texts.items()
-    ]
+        near = _Near(content=partial(beside, folder), names=partial(names, folder))
+        outcomes.append(
+            (name, unfit) if (unfit := _unfit(data)) else _outcome(name, data, "", near)
+        )
     return _together(outcomes, kafka)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Near:
+    """The files in the folder of a file."""
+
+    content: Callable[[str], str | None]
+    names: Callable[[], Sequence[str]]
 
 
 def _combined(paths: Sequence[tuple[Path, Hint]], kafka: str = "") -> tuple[OwnConfig, ...]:
@@ -193,8 +219,15 @@ def _read(path: Path, hint: Hint) -> _Outcome:
         except OSError:
             return None
 
+    def names() -> list[str]:
+        try:
+            return sorted(one.name for one in islice(path.parent.iterdir(), _MOST_FILES))
+        except OSError:
+            return []
+
     name, data = _data(path)
-    return (name, data) if isinstance(data, RefusalError) else _outcome(name, data, hint, beside)
+    near = _Near(content=beside, names=names)
+    return (name, data) if isinstance(data, RefusalError) else _outcome(name, data, hint, near)
 
 
 def _data(path: Path) -> tuple[str, bytes | RefusalError]:
@@ -238,8 +271,14 @@ def _decoded(data: bytes) -> str:
         return data.decode("iso-8859-1")
 
 
-def _outcome(name: str, data: bytes, hint: Hint, beside: Callable[[str], str | None]) -> _Outcome:
-    source = Source(name=name, text=without_comments(_decoded(data)), hint=hint, beside=beside)
+def _outcome(name: str, data: bytes, hint: Hint, near: _Near) -> _Outcome:
+    source = Source(
+        name=name,
+        text=without_comments(_decoded(data)),
+        hint=hint,
+        beside=near.content,
+        names_beside=near.names,
+    )
     try:
         part = _understood(source)
     except RefusalError as refusal:

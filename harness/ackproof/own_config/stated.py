@@ -90,7 +90,7 @@ def _of_client(client: Client, bearer: Bearer) -> Iterator[Stated]:
 
 def _of(settings: Settings, bearer: Bearer) -> Iterator[Stated]:
     for key, given in settings.items():
-        if isinstance(given.source, FileLine):
+        if isinstance(given.source, FileLine) and given.value:
             yield Stated(key, given.value, given.source, bearer)
 
 

@@ -5,16 +5,25 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import PurePath
 
 from ackproof.own_config import amazon_msk
 from ackproof.own_config.configuration import Default, Given, Topic
 from ackproof.own_config.hcl import Reader
-from ackproof.own_config.parts import Format, Node, Part, RefusalError, Source, UnrecognisedError
+from ackproof.own_config.parts import (
+    OPEN_OF_BROKERS,
+    OPEN_OF_TOPICS,
+    Format,
+    Node,
+    Part,
+    RefusalError,
+    Source,
+    UnrecognisedError,
+)
 from ackproof.own_config.properties import parse
 from ackproof.own_config.terraform_values import Scope, name_file, unresolved
-from ackproof.own_config.tree import Block, Text, block, flat, items, text
-from ackproof_model.kafka_settings import MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION_ENABLE
+from ackproof.own_config.tree import Block, NotYamlError, Text, block, documents, flat, items, text
 
 _RESOURCE = re.compile(
     r'^\s*(resource|variable|module|provider|data|locals|terraform)\s*("|\{)', re.M
@@ -112,14 +121,21 @@ def _texts(node: object) -> str:
     return str(node)
 
 
-#: The settings that decide and are open if an expression that may have them is not resolved.
-_UNKNOWN = (MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION_ENABLE)
-#: Files of a module in which its variables and locals usually are, and that of their values.
-_BESIDE, _VALUES = ("variables.tf", "locals.tf", "main.tf"), "terraform.tfvars"
+#: Files of a module that have variables or locals.
+_DECLARES = re.compile(r"(?m)^\s*(variable|locals)\b")
+#: Files of values that Terraform reads by itself, in this order.
+_VALUES = re.compile(r"(?P<first>terraform\.tfvars(\.json)?)|.+\.auto\.tfvars(\.json)?")
+#: More files than a module has.
+_MOST_FILES = 200
+
+
+#: What a map may have that is not resolved, of a topic or of brokers.
+_OPEN = dict.fromkeys((*OPEN_OF_TOPICS, *OPEN_OF_BROKERS))
 
 
 def _scope(source: Source, root: Block) -> Scope:
     """Return the variables with their defaults or values, and the locals of a module."""
+    own, names = PurePath(source.name).name, sorted(set(source.names_beside()))[:_MOST_FILES]
 
     def text_of(name: str) -> Text | None:
         content = source.beside(name)
@@ -127,20 +143,38 @@ def _scope(source: Source, root: Block) -> Scope:
         return None if content is None else Text.at(content, 1, file=file)
 
     def beside(name: str) -> Block:
-        text = text_of(name)
-        body = Reader(text or "").body()
-        name_file(body, text.file if text else "")
-        return body
+        text = text_of(name) or Text.at("", 1)
+        return _body(str(text), text.file, is_json=name.endswith(".json"))
 
     variables, local = Block(), Block()
-    for body in (*map(beside, _BESIDE), root):
+    declaring = [one for one in names if one.endswith(".tf") and one != own]
+    module = [beside(one) for one in declaring if _DECLARES.search(source.beside(one) or "")]
+    for body in (*module, root):
         for variable in items(body, "variable"):
             if variable["labels"] and "default" in variable:
                 variables[str(variable["labels"][0])] = variable["default"]
         for named in items(body, "locals"):
             local.update({key: value for key, value in named.items() if key != "labels"})
-    variables.update(beside(_VALUES))
-    return Scope({"var": variables, "local": local}, unknown=_UNKNOWN, beside=text_of)
+    for match in sorted(filter(None, map(_VALUES.fullmatch, names)), key=_in_order):
+        variables.update(beside(match[0]))
+    return Scope({"var": variables, "local": local}, unknown=tuple(_OPEN), beside=text_of)
+
+
+def _in_order(values: re.Match[str]) -> tuple[bool, str]:
+    return values["first"] is None, values[0]
+
+
+@lru_cache(maxsize=_MOST_FILES)
+def _body(text: str, file: str, *, is_json: bool) -> Block:
+    """Return the content of a file of the module; empty if it is not legal."""
+    try:
+        body = (
+            block(next(iter(documents(text, file, [])), None)) if is_json else Reader(text).body()
+        )
+        name_file(body, file)
+    except (RecursionError, NotYamlError):
+        return Block()
+    return body
 
 
 def _repeated(resource: Block, scope: Scope) -> list[Block]:
@@ -162,20 +196,26 @@ def _count(source: Source, resource: Block, *names: str) -> Given | None:
     return None
 
 
-def _config(resource: Block, name: str) -> dict[str, Text]:
-    """Return a map, or the attributes of a block, with dots in its names."""
+def _config(
+    resource: Block, name: str, unknown: tuple[str, ...] = OPEN_OF_TOPICS
+) -> dict[str, Text]:
+    """Return a map, or the attributes of a block, with dots in its names.
+
+    unknown: the settings that are open if something else fills it.
+    """
     stated = resource.get(name)
     dynamic = [one for one in items(resource, "dynamic") if name in items(one, "labels")]
     if dynamic or (isinstance(stated, Text) and stated):
         line = dynamic[0].line if dynamic else resource.lines.get(name, resource.line)
         filled_by = Text.at(stated if isinstance(stated, Text) else f"${{dynamic {name}}}", line)
-        return dict.fromkeys(_UNKNOWN, filled_by)
+        return dict.fromkeys(unknown, filled_by)
     nested = items(resource, name)
     config = nested[0] if nested else block(resource, name)
+    others = _OPEN.keys() - {*unknown}  # of the other kind, which a map that is not known has, too
     return {
         key.replace("_", ".") if "." not in key else key: value
         for key, value in flat(config).items()
-        if not key.startswith("labels")
+        if not key.startswith("labels") and not (key in others and unresolved(value))
     }
 
 
@@ -213,7 +253,7 @@ def _name(resource: Block) -> str:
 
 def _properties(stated: Text) -> dict[str, Text]:
     if unresolved(stated):
-        return dict.fromkeys(_UNKNOWN, stated)
+        return dict.fromkeys(OPEN_OF_BROKERS, stated)
     pairs = parse(str(stated), stated.line)
     return {key: Text.at(one, one.line, file=stated.file) for key, one in pairs.items()}
 
@@ -241,13 +281,13 @@ def _module(source: Source, resource: Block) -> _Cluster:
     configuration, _ = _msk_configuration(source, resource)
     settings = configuration.settings if configuration else {}
     for name in ("configuration_server_properties", "properties"):
-        settings = {**settings, **source.settings(_config(resource, name))}
+        settings = {**settings, **source.settings(_config(resource, name, OPEN_OF_BROKERS))}
     return replace(node, settings=settings) if node else None, version
 
 
 def _aiven(source: Source, resource: Block) -> _Cluster:
     user = next(iter(items(resource, "kafka_user_config")), Block())
-    pairs = _config(user, "kafka")
+    pairs = _config(user, "kafka", OPEN_OF_BROKERS)
     return (
         Node(name=_name(resource), settings=source.settings(pairs)) if pairs else None,
         _count(source, user, "kafka_version"),

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
+from ackproof.audit.auditing import audit_clusters
+from ackproof.audit.diff import at_revision, beside_at
 from ackproof.own_config.configuration import Given, OwnConfig
 from ackproof.own_config.reading import read_clusters, read_texts
 from support.origins import at
 
 MINIMUM = "min.insync.replicas"
 UNCLEAN = "unclean.leader.election.enable"
+REMOVING = ("cleanup.policy", "retention.ms", "retention.bytes")
 LOCALS = """\
 locals {
   critical = { "min.insync.replicas" = "2" }
@@ -90,7 +94,7 @@ def test_what_cannot_be_resolved_is_open_and_has_not_the_brokers_value(config: s
     own = read(main__tf=LOCALS + TOPIC.format(config=config), s__properties=BROKERS)
     [topic] = own.topics
     assert topic.settings[MINIMUM] == Given("", at("main.tf:14"))
-    assert any(f"main.tf:14: {MINIMUM}: not stated: " in text for text in own.warnings)
+    assert any(text.startswith(f"main.tf:14: {MINIMUM}") for text in own.warnings)
 
 
 def test_a_later_map_of_a_merge_counts_beside_one_that_is_not_known() -> None:
@@ -98,7 +102,7 @@ def test_a_later_map_of_a_merge_counts_beside_one_that_is_not_known() -> None:
     [topic] = own.topics
     assert topic.settings == {
         MINIMUM: Given("2", at("main.tf:2")),
-        UNCLEAN: Given("", at("main.tf:14")),
+        **dict.fromkeys((UNCLEAN, *REMOVING), Given("", at("main.tf:14"))),
     }
 
 
@@ -166,6 +170,73 @@ def test_locals_and_variables_may_be_in_files_of_the_module() -> None:
     [topic] = own.topics
     assert topic.settings == {MINIMUM: Given("2", at("locals.tf:2"))}
     assert topic.replication_factor == Given("2", at("main.tf:3"))
+
+
+@pytest.mark.parametrize(
+    ("files", "value"),
+    [
+        ({"terraform.tfvars": "copies = 2\n"}, "2"),
+        ({"terraform.tfvars": "copies = 2\n", "prod.auto.tfvars": "copies = 4\n"}, "4"),
+        ({"a.auto.tfvars": "copies = 4\n", "b.auto.tfvars": "copies = 5\n"}, "5"),
+        ({"b.auto.tfvars": "copies = 4\n", "terraform.tfvars.json": '{"copies": 2}'}, "4"),
+        ({"x.auto.tfvars.json": '{"copies": 6}'}, "6"),
+        ({"prod.tfvars": "copies = 7\n"}, "1"),
+        ({"x.auto.tfvars.json": "[" * 9, "y.auto.tfvars": "{" * 9}, "1"),
+    ],
+)
+def test_values_of_variables_are_those_of_the_files_that_terraform_reads_by_itself(
+    files: dict[str, str], value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = TOPIC.format(config="{}").replace("local.copies", "var.copies")
+    module = {"main.tf": topic, "inputs.tf": 'variable "copies" { default = 1 }\n', **files}
+    monkeypatch.chdir(tmp_path)
+    for name, text in module.items():
+        Path(name).write_text(text, encoding="utf-8")
+    [own] = read_clusters([Path("main.tf")])
+    assert own.topics[0].replication_factor == Given(value, at("main.tf:3"))
+    texts = {name: text.encode() for name, text in module.items()}
+    [of_texts] = read_texts(texts)
+    assert of_texts.topics == own.topics
+
+
+@pytest.mark.parametrize("config", ["module.x.config", "merge(local.critical, var.none)"])
+def test_retention_of_a_map_that_is_not_resolved_is_not_the_brokers(config: str) -> None:
+    brokers = BROKERS + "log.retention.ms=1000\nlog.cleanup.policy=compact\n"
+    text = LOCALS + TOPIC.format(config=config)
+    files = {"main.tf": text.encode(), "s.properties": brokers.encode()}
+    clusters = read_texts(files, kafka="4.1.1")
+    assert {clusters[0].topics[0].settings[key] for key in REMOVING} == {
+        Given("", at("main.tf:14"))
+    }
+    whole = audit_clusters(clusters)
+    assert not any(one.effect == "removed" for answer in whole.answers for one in answer.risks)
+    assert any("which something else fills in (main.tf:14)" in one for one in whole.not_looked_at)
+    known = LOCALS + TOPIC.format(config="local.critical")
+    whole = audit_clusters(read_texts({**files, "main.tf": known.encode()}, kafka="4.1.1"))
+    assert any(one.effect == "removed" for answer in whole.answers for one in answer.risks)
+
+
+def test_the_settings_of_amazon_that_are_not_resolved_are_those_of_brokers() -> None:
+    own = read(main__tf=MSK.format("templatefile(x)"))
+    assert {"log.retention.ms", MINIMUM} <= own.broker.keys()
+    assert not {"retention.ms", "cleanup.policy"} & own.broker.keys()
+
+
+def test_a_revision_has_its_own_locals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A change of a local in a file that is not named is compared, too."""
+    monkeypatch.chdir(tmp_path)
+    Path("main.tf").write_text(TOPIC.format(config="local.critical"), encoding="utf-8")
+    Path("locals.tf").write_text(LOCALS, encoding="utf-8")
+    for words in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "first"]):
+        name = ["-c", "user.name=t", "-c", "user.email=t@t", "-c", "commit.gpgsign=false"]
+        subprocess.run(["git", *name, *words], check=True)
+    weaker = LOCALS.replace('"2"', '"1"')
+    Path("locals.tf").write_text(weaker, encoding="utf-8")
+    paths = [Path("main.tf")]
+    [earlier] = read_texts(at_revision(paths, "HEAD"), elsewhere=beside_at("HEAD"))
+    [now] = read_clusters(paths)
+    assert earlier.topics[0].settings[MINIMUM].value == "2"
+    assert now.topics[0].settings[MINIMUM].value == "1"
 
 
 MSK = 'resource "aws_msk_configuration" "c" {{\n  server_properties = {}\n}}\n'
