@@ -86,7 +86,8 @@ def begin_reassignment(
     }
     node, topology = cluster.running_broker(), cluster.topology
     if numbers(topology.kafka) >= _REASSIGN_BY_BROKERS:
-        server = f"--bootstrap-server {cluster.internal_address(node)}"
+        # Without --additional the tool refuses every move while another one is not complete.
+        server = f"--bootstrap-server {cluster.internal_address(node)} --additional"
     else:
         server = f"--zookeeper {topology.controllers[0].name}:{topology.ports['CONTROLLER']}"
     script = f"cat > /tmp/reassignment.json <<< '{json.dumps(plan)}'\n" + commands.kafka_command(

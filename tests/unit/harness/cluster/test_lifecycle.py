@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from ackproof.cluster.admin import PartitionView
-from ackproof.cluster.lifecycle import NodeOperations, parse_feature
+from ackproof.cluster.lifecycle import NodeOperations, begin_reassignment, parse_feature
+from ackproof.containers import commands
 from ackproof_faults.evidence import FaultError
 
 DESCRIBED = (
@@ -32,3 +33,19 @@ def test_a_broker_is_not_removed_if_too_few_would_be_left_for_a_topic() -> None:
     )
     with pytest.raises(FaultError, match=r"orders-0 .* needs 3 brokers, and only 2 would be left"):
         NodeOperations(cluster).remove_broker(1)
+
+
+@pytest.mark.parametrize(("kafka", "additional"), [("2.5.1", False), ("2.6.0", True)])
+def test_a_move_may_begin_while_another_is_not_complete(
+    monkeypatch: pytest.MonkeyPatch, kafka: str, additional: bool
+) -> None:
+    """The older tool writes to ZooKeeper, and has no such option."""
+    scripts: list[str] = []
+    monkeypatch.setattr(commands, "run_script", lambda node, script, what: scripts.append(script))
+    zookeeper = SimpleNamespace(name="zookeeper")
+    topology = SimpleNamespace(kafka=kafka, controllers=[zookeeper], ports={"CONTROLLER": 2181})
+    cluster: Any = SimpleNamespace(
+        running_broker=lambda: None, internal_address=lambda node: "b1:9092", topology=topology
+    )
+    begin_reassignment(cluster, {("orders", 0): [4, 2, 1]})
+    assert ("--additional" in scripts[0]) is additional
