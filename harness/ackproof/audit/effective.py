@@ -56,11 +56,19 @@ OFFSETS_TOPIC = "__consumer_offsets"
 def offsets_replicas(setup: Setup) -> list[tuple[Given, dict[str, str]]]:
     """Return the replicas of the offsets topic, with what is assumed if no file states it."""
     given = of_broker(setup, OFFSETS)
+    few, usual = ((Given(one, NoFile.UNSTATED), {OFFSETS: one}) for one in ("1", given.value))
+    if isinstance(given.source, Default) and of_image(setup, OFFSETS):
+        return [few, usual]
     if setup.own.defaults_hold or not isinstance(given.source, Default):
         return [(given, {})]
-    few, usual = ((Given(one, NoFile.UNSTATED), {OFFSETS: one}) for one in ("1", given.value))
     small = setup.own.brokers is not None and setup.own.brokers.value <= 2
     return [few] if MINIMUM not in setup.when or small else [few, usual]
+
+
+def of_image(setup: Setup, key: str) -> bool:
+    """Whether the image of brokers may have a setting in a file of its own, which is not known."""
+    given = setup.own.broker.get(key)
+    return given is not None and not given.value and isinstance(given.source, Default)
 
 
 #: Settings by which brokers create their own topics: afterwards the topic's own setting counts.

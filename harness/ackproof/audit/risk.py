@@ -118,12 +118,15 @@ class Kind:
             cause=cause or self.cause,
         )
 
-    def never(self, setup: Setup, text: str, *, decided_by: Sequence[Decision]) -> Risk:
+    def never(
+        self, setup: Setup, text: str, *, decided_by: Sequence[Decision], when: When | None = None
+    ) -> Risk:
         """Return a risk that is certain from the start, without a failure."""
         return Risk(
             effect=self.effects[0],
             likelihood="certain",
             failures=(),
+            when=when or {},
             text=text,
             decided_by=tuple(decided_by),
         )

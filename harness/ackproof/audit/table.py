@@ -152,14 +152,17 @@ class _Part:
     def down(self, effect: Effect) -> Cell:
         """Return how many brokers must be down, from the fewest to the most under all values."""
         by_number: dict[int, int] = {}
-        for (failures, *_), points in self._risks.get(effect, {}).items():
+        always: dict[int, int] = {}  # without further conditions
+        for (failures, _, _, own), points in self._risks.get(effect, {}).items():
             if set(failures) <= {_CRASH}:
-                by_number[len(failures)] = by_number.get(len(failures), 0) | points
+                number = len(failures)
+                by_number[number] = by_number.get(number, 0) | points
+                always[number] = always.get(number, 0) | (0 if own else points)
         fewest, seen = [], 0
         for number, points in sorted(by_number.items()):
             if points & ~seen:
                 fewest.append(number)
-            seen |= points
+            seen |= always[number]
         if not fewest:
             return _UNKNOWN
         if fewest == [0]:

@@ -164,17 +164,19 @@ def stock(image: str, variables: Mapping[str, Text]) -> dict[str, Given]:
     """Return the settings of an image's own file of brokers, which variables replace one by one.
 
     Bitnami's and wurstmeister's images change a copy of Kafka's file. Apache's uses this file only
-    without variables.
+    without variables. Of other images it is not known whether they have a file: then these settings
+    are open.
     """
     keeps = re.fullmatch(r"(.*/)?(bitnami\w*|wurstmeister)/kafka(:.*)?", image)
     apache = re.fullmatch(r"(.*/)?apache/kafka(-native)?(:.*)?", image)
     stated = any(
         name.startswith("KAFKA_") and not _NOT_SETTINGS.fullmatch(name) for name in variables
     )
-    if not (keeps or (apache and not stated)):
-        return {}
     origin = Default(f"the image {image}")
-    return {key: Given(value, origin) for key, value in _STOCK.items()}
+    if keeps or (apache and not stated):
+        return {key: Given(value, origin) for key, value in _STOCK.items()}
+    known = not image or log_dirs(image)
+    return {} if known else dict.fromkeys(_STOCK, Given("", origin))
 
 
 _LINE = re.compile(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)=(.*)")

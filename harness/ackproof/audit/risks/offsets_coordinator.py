@@ -53,6 +53,7 @@ def risks(setup: Setup) -> Iterator[Risk]:
                 f"groups cannot begin: __consumer_offsets needs {replicas.value} replicas, and the "
                 f"number of brokers is {brokers}",
                 decided_by=[decision(OFFSETS, replicas, brokers)],
+                when=when,
             )
         elif replicas.value == "1":
             yield KIND.risk(

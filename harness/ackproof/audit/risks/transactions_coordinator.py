@@ -11,7 +11,7 @@ from ackproof.audit.availability import (
     fewer_brokers,
     stops,
 )
-from ackproof.audit.effective import of_broker
+from ackproof.audit.effective import of_broker, of_image
 from ackproof.audit.failure import Failure, covers
 from ackproof.audit.replication import with_rules_in_force
 from ackproof.audit.risk import Kind, Subject, Text, decision
@@ -42,7 +42,9 @@ def risks(setup: Setup) -> Iterator[Risk]:
     if producer is None or TRANSACTIONAL_ID not in producer.settings:
         return
     replicas, least = of_broker(setup, _REPLICAS), of_broker(setup, _MINIMUM)
-    unknown = not setup.own.defaults_hold and isinstance(replicas.source, Default)
+    unknown = isinstance(replicas.source, Default) and (
+        not setup.own.defaults_hold or of_image(setup, _REPLICAS)
+    )
     if unknown or not (replicas.value.isdecimal() and least.value.isdecimal()):
         return
     of_log = replace(

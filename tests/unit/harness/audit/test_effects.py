@@ -611,3 +611,32 @@ def test_own_settings_of_the_brokers_topics_count(own_minimum: str, stops: int) 
         if one.effect is Effect.WRITES_STOP and set(one.failures) == {Failure.CRASH}
     ]
     assert min(crashes) == stops
+
+
+@pytest.mark.parametrize(
+    ("image", "when"),
+    [
+        ("registry.example/kafka:2.8.1", {"offsets.topic.replication.factor": "3"}),
+        ("confluentinc/cp-kafka:6.2.0", {}),
+        ("wurstmeister/kafka:2.13-2.8.1", None),
+    ],
+)
+def test_an_image_of_unknown_settings_decides_nothing_about_the_offsets_topic(
+    image: str, when: Mapping[str, str] | None
+) -> None:
+    """Confluent's image has Kafka's default, three copies, which one broker cannot hold."""
+    text = (
+        f"services:\n  kafka:\n    image: {image}\n    environment:\n"
+        "      KAFKA_ADVERTISED_LISTENERS: PLAINTEXT://kafka:9092\n"
+        "      KAFKA_ZOOKEEPER_CONNECT: zookeeper:2181\n"
+    )
+    whole = audit_clusters(read_texts({"compose.yml": text.encode()}))
+    never = [
+        dict(risk.when)
+        for answer in whole.answers
+        for risk in answer.risks
+        if risk.effect is Effect.READS_STOP and not risk.failures
+    ]
+    decisive = [{key: one[key] for key in one if key.startswith("offsets")} for one in never]
+    assert decisive == ([] if when is None else [when] * len(never))
+    assert bool(never) == (when is not None)
