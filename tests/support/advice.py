@@ -255,7 +255,7 @@ def _holds(risk: Risk, values: Mapping[str, str]) -> bool:
 def faults(own: OwnConfig) -> Iterator[str]:
     """Yield what is wrong with the changes that are proposed for a configuration."""
     known: dict[object, Mapping[object, Answer]] = {}
-    for answer in audit_clusters([own], detail=Detail.CHANGED).answers:
+    for answer in audit_clusters([own], detail=Detail.CHANGED | Detail.REMEDIES).answers:
         for trial in trials(answer):
             key = _key(trial.change)
             if key not in known:

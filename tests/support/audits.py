@@ -10,7 +10,7 @@ from ackproof.audit.answer import Alternative, Answer, Audit, Decision, Effect, 
 from ackproof.audit.assumption import When
 from ackproof.audit.failure import Failure, Failures
 from ackproof.audit.finishing import finished
-from ackproof.audit.merging import Assumed
+from ackproof.audit.merging import Assumed, grid
 from ackproof.audit.table import table
 from ackproof.own_config.configuration import JAVA_CLIENT, Default, FileRead, FileRefused, Given
 from support.origins import at
@@ -112,7 +112,7 @@ def orders(**changes: object) -> Answer:
             for at in range(len(today.whens))
         ),
     )
-    return replace(answer, table=table(answer, today, changes_of))
+    return replace(answer, table=table(answer, grid(today), changes_of))
 
 
 def assumed(*answers: tuple[When, Sequence[Risk], Sequence[Failures]]) -> Assumed:

@@ -6,7 +6,7 @@ form (`ackproof.audit/1`), in which no key changes its meaning.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -90,10 +90,9 @@ class Risk:
     record when it is acked; None if the number does not matter. trace: the shortest way, a sentence
     a step. decided_by: the least changes that remove it, best first. accepted: the reason for which
     it was accepted; '' if it was not. here: the result of `--prove`. failing: whether it reaches
-    `--fail-on`. searched: whether the model's search found it, so that its trace and its changes
-    are searched, too, after all values of what is unstated are merged. untraced: the setup to
-    search its trace in, while it has none. rare: whether the failures seldom have the effect.
-    cause: in two or three words, such as `unclean election`; '' if the failures say it.
+    `--fail-on`. rare: whether the failures seldom have the effect. cause: in two or three words,
+    such as `unclean election`; '' if the failures say it. kind: the `Kind` whose risk it is.
+    untraced: the setup to search its trace in, while it has none.
     """
 
     effect: Effect
@@ -110,9 +109,9 @@ class Risk:
     accepted: str = ""
     here: Proof | None = None
     failing: bool = False
-    searched: bool = False
     rare: bool = False
     cause: str = ""
+    kind: object = field(default=None, compare=False, repr=False)
     untraced: Setup | None = field(default=None, compare=False, repr=False)
 
 
@@ -238,6 +237,64 @@ class Ways:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What a table asks of a risk. own: the assumed values that no answer has."""
+
+    effect: Effect
+    failures: Failures
+    case: str
+    certain: bool
+    own: Condition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grid:
+    """What a table needs of the answers under each combination of the values of no file.
+
+    risks: the facts of each risk, with the answers that have it, as a bit set.
+    """
+
+    whens: tuple[When, ...]
+    risks: Mapping[Facts, int]
+    survives: tuple[tuple[Failures, ...], ...]
+    undecided: tuple[tuple[Failures, ...], ...]
+
+    def only(self, numbers: Sequence[int]) -> Grid:
+        """Return the answers of these numbers, in this order."""
+        return Grid(
+            whens=tuple(self.whens[number] for number in numbers),
+            risks={
+                facts: kept
+                for facts, points in self.risks.items()
+                if (kept := sum((points >> one & 1) << at for at, one in enumerate(numbers)))
+            },
+            survives=tuple(self.survives[number] for number in numbers),
+            undecided=tuple(self.undecided[number] for number in numbers),
+        )
+
+    def and_(self, other: Grid) -> Grid:
+        """Return these answers and further ones."""
+        after = len(self.whens)
+        of_both = dict(self.risks)
+        for facts, points in other.risks.items():
+            of_both[facts] = of_both.get(facts, 0) | points << after
+        return Grid(
+            whens=(*self.whens, *other.whens),
+            risks=of_both,
+            survives=(*self.survives, *other.survives),
+            undecided=(*self.undecided, *other.undecided),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What an answer was merged from: the setups, and which of them has which risk."""
+
+    setups: tuple[Setup, ...]
+    grid: Grid
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """The answer for one topic and one producer (or consumer, for risks of reading).
 
@@ -251,7 +308,7 @@ class Answer:
     alike: further topics with the same answer.
     alternatives: the answers after one change, after two, and so on. table: of failures; None if no
     output shows it (`Detail`). verdict, ways, worst: about the losses that were not accepted, once
-    the audit is finished. worst: the worst one, with its trace.
+    the audit is finished. worst: the worst one, with its trace. asked: what the table is made from.
     """
 
     topic: str
@@ -275,6 +332,7 @@ class Answer:
     verdict: Verdict = Verdict.NOT_DECIDED
     ways: Ways = Ways()
     worst: Risk | None = None
+    asked: Asked | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

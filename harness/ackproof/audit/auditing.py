@@ -9,17 +9,19 @@ from itertools import chain
 from typing import TypeVar
 
 from ackproof.audit import merging
-from ackproof.audit.answer import Alternative, Answer, Audit, Decision, Effect, Risk
+from ackproof.audit.answer import Alternative, Answer, Asked, Audit, Decision, Effect, Risk
 from ackproof.audit.assumption import When
-from ackproof.audit.changes import best, decided_by, with_price
+from ackproof.audit.changes import best, decided_by, with_prices
 from ackproof.audit.detail import Detail
 from ackproof.audit.failure import Failures, covers, how_rare
+from ackproof.audit.finishing import judged
+from ackproof.audit.losses import KIND as LOSSES
 from ackproof.audit.losses import Lost, largest_without, lost, traced
 from ackproof.audit.merging import Assumed
 from ackproof.audit.producers import CLIENT, LIBRARY
 from ackproof.audit.replication import failures_of, found_sets
 from ackproof.audit.risk import Subject
-from ackproof.audit.risks import of_subject
+from ackproof.audit.risks import of_subject, with_changes
 from ackproof.audit.setups import (
     MINIMUM,
     MODE,
@@ -176,9 +178,7 @@ def _with_sources(risk: Risk, renamed: Callable[[Origin], Origin]) -> Risk:
 def _answer(group: Sequence[Setup], detail: Detail) -> Answer:
     group, assumed = _decisive(group, answered(group))
     first = group[0]
-    changes = _changes(group) if detail & (Detail.TABLES | Detail.CHANGED) else ()
-    after = [(decisions, answered(of)) for decisions, of in changes]
-    answer = Answer(
+    return Answer(
         topic=first.topic.name,
         producer=first.producer.name if first.producer else "",
         consumer=", ".join(consumer.name for consumer in first.consumers),
@@ -186,7 +186,7 @@ def _answer(group: Sequence[Setup], detail: Detail) -> Answer:
         version=first.own.kafka,
         settings=_stated(group),
         unstated=tuple(dict.fromkeys(key for setup in group for key in setup.when)),
-        risks=tuple(_risks(assumed, group, traces=Detail.TRACES in detail)),
+        risks=tuple(_risks(assumed, group, detail)),
         survives=merging.survives(assumed),
         undecided=merging.undecided(assumed),
         always_lost=all(
@@ -194,17 +194,59 @@ def _answer(group: Sequence[Setup], detail: Detail) -> Answer:
             for number in range(len(assumed.whens))
         ),
         storage=first.own.storage,
-        alternatives=tuple(
-            _alternative(decisions, of, merged=Detail.CHANGED in detail) for decisions, of in after
+        alternatives=(
+            tuple(_alternative(decisions, of) for decisions, of in _changes(group))
+            if Detail.CHANGED in detail
+            else ()
         ),
+        asked=Asked(setups=tuple(group), grid=merging.grid(assumed)),
     )
-    if Detail.TABLES in detail:
-        by_change = [(_head(d[-1], first.own), of) for d, of in after]
-        answer = replace(answer, table=table(answer, assumed, by_change))
-        if little_known(answer):
-            setup, values = usual(group)
-            answer = replace(answer, usual=replace(_answer([setup], detail), assumed=values))
-    return answer
+
+
+def with_tables(audit: Audit, detail: Detail, most: int | None = None) -> Audit:
+    """Return a finished audit with the tables of its first groups, if `detail` asks for them.
+
+    most: how many groups; None for all.
+    """
+    if Detail.TABLES not in detail:
+        return audit
+    groups = [replace(one, answer=_with_table(one.answer, detail)) for one in audit.groups[:most]]
+    return replace(audit, groups=(*groups, *audit.groups[len(groups) :]))
+
+
+def _with_table(answer: Answer, detail: Detail) -> Answer:
+    """Return an answer with its table and changes.
+
+    Where little is known, they are those of the answer for usual values, and those for all values
+    have no changes, unless `detail` has EVERY_VALUE.
+    """
+    assert answer.asked
+    group = answer.asked.setups
+    brief = little_known(answer) and Detail.EVERY_VALUE not in detail
+    changes = () if brief else tuple(_changes(group))
+    own = group[0].own
+    after = [(_head(decisions[-1], own), answered(of)) for decisions, of in changes]
+    usually = None
+    if little_known(answer):
+        setup, values = usual(group)
+        usually = _accepted(_with_table(_answer([setup], detail), detail), answer)
+        usually = replace(judged(usually), assumed=values)
+    return replace(
+        answer,
+        alternatives=answer.alternatives or tuple(Alternative(changes=one) for one, _ in changes),
+        table=table(answer, answer.asked.grid, after),
+        usual=usually,
+    )
+
+
+def _accepted(usually: Answer, answer: Answer) -> Answer:
+    """Return the answer for usual values; what was accepted is accepted there, too."""
+    accepted = {(one.effect, one.case, one.failures): one.accepted for one in answer.risks}
+    risks = (
+        replace(one, accepted=accepted.get((one.effect, one.case, one.failures), ""))
+        for one in usually.risks
+    )
+    return replace(usually, risks=tuple(risks))
 
 
 def _head(change: Decision, own: OwnConfig) -> tuple[str, str]:
@@ -213,12 +255,14 @@ def _head(change: Decision, own: OwnConfig) -> tuple[str, str]:
     return (STORAGE, Holder.VOLUME) if of_storage else (change.setting, change.change)
 
 
-def _alternative(changes: tuple[Decision, ...], after: Assumed, *, merged: bool) -> Alternative:
-    if not merged:
-        return Alternative(changes=changes)
+def _alternative(changes: tuple[Decision, ...], group: Sequence[Setup]) -> Alternative:
+    after = answered(group)
     return Alternative(
         changes=changes,
-        risks=tuple(risk for risk, _ in merging.risks(after)),
+        risks=tuple(
+            with_changes(risk, group[points.bit_length() - 1])
+            for risk, points in merging.risks(after)
+        ),
         survives=merging.survives(after),
     )
 
@@ -235,7 +279,11 @@ def _decisive(group: Sequence[Setup], assumed: Assumed) -> tuple[Sequence[Setup]
     def answer(number: int) -> object:
         return [assumed.risks[part] for part in assumed.parts[number]], assumed.survives[number]
 
-    if any(answer(other) != answer(first) for first, *others in alike.values() for other in others):
+    def changes(number: int) -> object:
+        return [with_changes(risk, group[number]).decided_by for risk in assumed.of(number)]
+
+    pairs = [(first, other) for first, *others in alike.values() for other in others]
+    if any(of(one) != of(other) for of in (answer, changes) for one, other in pairs):
         return group, assumed
     numbers = sorted(first for first, *_ in alike.values())
     kept = assumed.only(numbers)
@@ -269,7 +317,7 @@ def _changes(group: Sequence[Setup]) -> Iterator[tuple[tuple[Decision, ...], lis
     """Yield one change, two changes and so on, each time the best, with the setups after them."""
     changes: tuple[Decision, ...] = ()
     for change, changed in best(group, most=_MOST_CHANGES, loses_more=loses_more):
-        changes = (*changes, with_price(change, group))
+        changes = (*changes, *with_prices([change], group))
         different = {tuple(one.when.items()): one for one in changed}  # some have become alike
         yield changes, [*different.values()]
 
@@ -384,20 +432,26 @@ INDEPENDENT_OF: Mapping[Subject, tuple[str, ...]] = {
 }
 
 
-def _risks(assumed: Assumed, group: Sequence[Setup], *, traces: bool) -> Iterator[Risk]:
-    """Yield the merged risks, losses first, with their changes and, if asked for, their traces."""
+def _risks(assumed: Assumed, group: Sequence[Setup], detail: Detail) -> Iterator[Risk]:
+    """Yield the merged risks, losses first, with their changes and traces as far as shown."""
     merged = sorted(merging.risks(assumed), key=lambda pair: _order(pair[0]))
     for risk, points in merged:
         having = [one for at, one in enumerate(group) if points >> at & 1]
-        whole = _searched(having, risk, traces=traces) if risk.searched else risk
-        priced = tuple(with_price(change, having) for change in whole.decided_by)
-        whole = replace(whole, decided_by=priced) if priced else whole
+        whole = with_changes(risk, having[-1])
+        if risk.kind is LOSSES:
+            whole = _searched(having, risk, detail)
+        if Detail.REMEDIES in detail or risk.effect is Effect.REFUSED:  # a table lists these
+            whole = replace(whole, decided_by=with_prices(whole.decided_by, having))
         yield _with_sources(whole, partial(_source, setup=group[-1]))
 
 
-def _searched(having: Sequence[Setup], risk: Risk, *, traces: bool) -> Risk:
-    found = traced(having[-1], risk) if traces else replace(risk, untraced=having[-1])
-    return replace(found, decided_by=decided_by(having, risk.failures))
+def _searched(having: Sequence[Setup], risk: Risk, detail: Detail) -> Risk:
+    """Return a loss that the search found, with its trace and its changes if they are shown."""
+    if Detail.REMEDIES in detail:
+        risk = replace(risk, decided_by=decided_by(having, risk.failures))
+    return (
+        traced(having[-1], risk) if Detail.TRACES in detail else replace(risk, untraced=having[-1])
+    )
 
 
 def _not_looked_at(own: OwnConfig) -> Iterator[str]:

@@ -10,6 +10,7 @@ from functools import cache, reduce
 from ackproof import safer_settings
 from ackproof.audit.answer import Decision, Effect
 from ackproof.audit.availability import stop_verb, stopped_when, stopping
+from ackproof.audit.effective import unstated
 from ackproof.audit.failure import Failures, covers, how_rare
 from ackproof.audit.producers import producers
 from ackproof.audit.remedies import idempotence
@@ -35,10 +36,8 @@ from ackproof.audit.setups import (
 )
 from ackproof.own_config.configuration import (
     Count,
-    FileLine,
     Given,
     NoFile,
-    OfBrokers,
     OwnConfig,
     kafka_default,
 )
@@ -171,8 +170,16 @@ def decided_by(setups: Sequence[Setup], failures: Failures) -> tuple[Decision, .
     no further failures lose after it. If no affordable change does, several together are proposed;
     each then names the others.
     """
-    every = tuple(dict.fromkeys(map(replication_of, reversed(setups))))
+    every = _different(reversed(setups))
     return tuple(dict.fromkeys(_decision(setups, *plan) for plan in _removing(every, failures)))
+
+
+def _different(setups: Iterable[Setup]) -> tuple[Replication, ...]:
+    """Return the settings of setups, once for all that lose alike, also after changes."""
+    first: dict[object, Replication] = {}
+    for one in map(replication_of, setups):
+        first.setdefault(_rules(one), one)
+    return tuple(first.values())
 
 
 _Plan = tuple[Change, ...]
@@ -296,8 +303,13 @@ def _sends_again(setup: Setup, plan: _Plan) -> bool:
     return any(not one.idempotence for one in waiting)
 
 
-def with_price(one: Decision, setups: Iterable[Setup]) -> Decision:
-    """Return a proposed change whose price names what stops after fewer failures than before."""
+def with_prices(changes: Iterable[Decision], setups: Iterable[Setup]) -> tuple[Decision, ...]:
+    """Return proposed changes whose prices name what stops after fewer failures than before."""
+    every = _different(setups)
+    return tuple(_with_price(one, every) for one in changes)
+
+
+def _with_price(one: Decision, every: tuple[Replication, ...]) -> Decision:
     if one.topic:
         return one  # the price of another topic
     pairs = [(one.setting, one.change), *one.others]
@@ -306,7 +318,6 @@ def with_price(one: Decision, setups: Iterable[Setup]) -> Decision:
         for setting, value in pairs
         if (name := ACKS if setting.endswith(f".{ACKS}") else setting) in _EFFECTS
     )
-    every = tuple(dict.fromkeys(map(replication_of, setups)))
     sooner = [
         (effect, failures)
         for effect in (Effect.WRITES_STOP, Effect.READS_STOP)
@@ -356,18 +367,10 @@ def _present(setup: Setup, setting: str) -> Given:
         number = f"{spelled(setup.racks)} rack{'s' * (setup.racks != 1)}"
         return Given(number, sources[0] if sources else NoFile.ASSUMED)
     if setting in setup.when:
-        return _open(setup, setting)
+        return unstated(setup, setting)
     default = kafka_default(setup.partition.kafka_version)
     values = {LOG_FLUSH_INTERVAL_MESSAGES: "9223372036854775807", ELR: "0"}
     return Given(values.get(setting, ""), default if setting in values else NoFile.ASSUMED)
-
-
-def _open(setup: Setup, setting: str) -> Given:
-    """Return the value of a setting that is assumed; its source may be a line that is not read."""
-    of_brokers = setup.own.broker.get(setting)
-    line = of_brokers.source if of_brokers else None
-    source = OfBrokers(line) if isinstance(line, FileLine) else NoFile.ASSUMED
-    return Given(str(setup.when[setting]), source)
 
 
 def best(
@@ -428,6 +431,7 @@ def _rules(one: Replication) -> tuple[object, ...]:
         one.unclean,
         profile.elr if one.elr is None else one.elr,
         profile.stale_fetch,
+        profile.unclean_by_setting,
         one.brokers,
         knows_elr(one.kafka_version),
         one.zookeeper,

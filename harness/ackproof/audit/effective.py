@@ -8,8 +8,10 @@ from ackproof.audit.setups import MINIMUM, REPLICAS, UNCLEAN, Setup
 from ackproof.own_config.configuration import (
     Client,
     Default,
+    FileLine,
     Given,
     NoFile,
+    OfBrokers,
     Settings,
     kafka_default,
 )
@@ -95,6 +97,14 @@ def of_topic(setup: Setup, key: str) -> Given:
         if given := setup.own.broker.get(name):
             return given
     return of_broker(setup, key)
+
+
+def unstated(setup: Setup, setting: str) -> Given:
+    """Return the value of a setting that is assumed; its source may be a line that is not read."""
+    of_brokers = setup.own.broker.get(setting)
+    line = of_brokers.source if of_brokers else None
+    source = OfBrokers(line) if isinstance(line, FileLine) else NoFile.ASSUMED
+    return Given(str(setup.when[setting]), source)
 
 
 def removal_settings(setup: Setup) -> Mapping[str, object]:

@@ -232,6 +232,7 @@ def within(failures: Failures) -> frozenset[Failures]:
     return frozenset([failures]).union(*map(within, smaller))
 
 
+@cache
 def milder(one: Failures, other: Failures) -> bool:
     """Whether brokers end in milder ways in one set than in another, with the same other events."""
     ends = [

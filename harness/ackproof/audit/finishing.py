@@ -21,11 +21,14 @@ _MOST_ALIKE = 20
 
 
 def finished(audit: Audit) -> Audit:
-    """Return the audit with all that outputs show; one answer stands for many alike topics."""
+    """Return the audit with all that outputs show but tables.
+
+    One answer stands for many alike topics.
+    """
     answers: list[Answer] = []
     groups: list[Group] = []
     for group in _alike(audit.answers):
-        first = _judged(group[0])
+        first = judged(group[0])
         alike = tuple(answer.topic for answer in group[1:])
         many = len(alike) >= _MOST_ALIKE
         kept = [
@@ -34,7 +37,6 @@ def finished(audit: Audit) -> Audit:
                 verdict=first.verdict,
                 ways=first.ways,
                 worst=first.worst,
-                usual=first.usual,
                 alike=alike if many else (),
             )
             for answer in (group[:1] if many else group)
@@ -45,23 +47,15 @@ def finished(audit: Audit) -> Audit:
     return replace(audit, answers=tuple(answers), groups=tuple(_worst_first(groups)))
 
 
-def _judged(answer: Answer) -> Answer:
-    """Return an answer with its verdict, also that for the usual values."""
+def judged(answer: Answer) -> Answer:
+    """Return an answer with its verdict."""
     lost = _losses(answer)
     ways = _ways(lost)
     worst = next((risk for risk in lost if risk.trace or risk.untraced), None)
     if worst and worst.untraced:
         worst = traced(worst.untraced, worst)
-    usual = answer.usual
-    if usual:
-        accepted = {(one.effect, one.case, one.failures): one.accepted for one in answer.risks}
-        risks = (
-            replace(one, accepted=accepted.get((one.effect, one.case, one.failures), ""))
-            for one in usual.risks
-        )
-        usual = _judged(replace(usual, risks=tuple(risks)))
     verdict = _verdict(answer, ways, lost)
-    return replace(answer, verdict=verdict, ways=ways, worst=worst, usual=usual)
+    return replace(answer, verdict=verdict, ways=ways, worst=worst)
 
 
 def _losses(answer: Answer) -> list[Risk]:

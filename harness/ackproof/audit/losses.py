@@ -81,19 +81,19 @@ def lost(setup: Setup) -> Lost:
     """Return the losses, without traces and changes. A refused producer sends nothing."""
     if setup.refusal:
         return Lost(risks=(), survives=(), undecided=())
-    found = found_sets(setup)
+    found, in_force = found_sets(setup), with_rules_in_force(setup)
     return Lost(
-        risks=tuple(_risk(setup, one) for one in found.losing),
+        risks=tuple(_risk(setup, one, in_force) for one in found.losing),
         survives=tuple(map(failures_of, found.survived)),
         undecided=tuple(map(failures_of, found.undecided)),
     )
 
 
-def _risk(setup: Setup, loss: Loss) -> Risk:
+def _risk(setup: Setup, loss: Loss, in_force: Setup) -> Risk:
     failures = failures_of(loss.failures)
     verb = "are lost" if loss.certain else "may be lost"
     text = f"{phrase(failures, setup.partition.replication_factor)}: acked records {verb}"
-    case = case_of(setup, failures)
+    case = case_of(in_force, failures)
     cause = UNCLEAN_ELECTION if case in _UNCLEAN else _SOLE if loss.certain else ""
     return KIND.risk(setup, failures, text=text, certain=loss.certain, case=case, cause=cause)
 
@@ -154,8 +154,11 @@ def largest_without(
 
 
 def case_of(setup: Setup, failures: Sequence[Failure]) -> str:
-    """Return the case of a loss of acked records; '' if the catalogue has none like it."""
-    configuration = with_rules_in_force(setup).partition
+    """Return the case of a loss of acked records; '' if the catalogue has none like it.
+
+    setup: with the rules in force.
+    """
+    configuration = setup.partition
     emptied = not setup.emptied.isdisjoint(failures) or Failure.DISK_REPLACED in failures
     taken = emptied or not LOG_LOST.isdisjoint(failures)
     sole = configuration.replication_factor == 1 and taken

@@ -9,7 +9,7 @@ from functools import cache, reduce
 from itertools import chain, repeat
 from operator import or_
 
-from ackproof.audit.answer import Risk
+from ackproof.audit.answer import Facts, Grid, Risk
 from ackproof.audit.assumption import Versions, When
 from ackproof.audit.failure import Failures, within
 from ackproof.audit.identity import identity
@@ -41,16 +41,6 @@ class Assumed:
             undecided=tuple(self.undecided[number] for number in numbers),
         )
 
-    def and_(self, other: Assumed) -> Assumed:
-        """Return these answers and further ones that share the same risks."""
-        return replace(
-            self,
-            whens=(*self.whens, *other.whens),
-            parts=(*self.parts, *other.parts),
-            survives=(*self.survives, *other.survives),
-            undecided=(*self.undecided, *other.undecided),
-        )
-
     def of(self, number: int) -> Iterator[Risk]:
         """Yield the risks of one answer."""
         return chain.from_iterable(self.risks[part] for part in self.parts[number])
@@ -64,6 +54,23 @@ class Assumed:
         for part, answers in points.items():
             for risk in self.risks[part]:
                 yield risk, answers
+
+
+def grid(assumed: Assumed) -> Grid:
+    space = Space(assumed.whens)
+    having: dict[Facts, int] = {}
+    for risk, points in assumed.having():
+        facts = Facts(
+            effect=risk.effect,
+            failures=risk.failures,
+            case=risk.case,
+            certain=risk.likelihood == "certain",
+            own=tuple(space.without(risk.when).items()),
+        )
+        having[facts] = having.get(facts, 0) | points
+    return Grid(
+        whens=assumed.whens, risks=having, survives=assumed.survives, undecided=assumed.undecided
+    )
 
 
 def risks(assumed: Assumed) -> Iterator[tuple[Risk, int]]:
@@ -101,7 +108,7 @@ def _joined_points(points: Iterable[int]) -> int:
     return reduce(or_, points, 0)
 
 
-def survives(assumed: Assumed) -> tuple[Failures, ...]:
+def survives(assumed: Assumed | Grid) -> tuple[Failures, ...]:
     """Return the sets of failures that every setup survives."""
     different = dict.fromkeys(assumed.survives)
     every = dict.fromkeys(failures for survives in different for failures in survives)
@@ -120,7 +127,7 @@ def _within_any(sets: tuple[Failures, ...]) -> frozenset[Failures]:
     return frozenset(part for failures in sets for part in within(tuple(sorted(failures))))
 
 
-def undecided(assumed: Assumed) -> tuple[Failures, ...]:
+def undecided(assumed: Assumed | Grid) -> tuple[Failures, ...]:
     return tuple(dict.fromkeys(chain.from_iterable(assumed.undecided)))
 
 

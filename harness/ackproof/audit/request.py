@@ -10,8 +10,8 @@ from pathlib import Path
 
 from ackproof.audit.accepted import FILE, with_accepted
 from ackproof.audit.answer import Audit, Difference
-from ackproof.audit.auditing import audit_clusters
-from ackproof.audit.detail import Detail
+from ackproof.audit.auditing import audit_clusters, with_tables
+from ackproof.audit.detail import FINDINGS, Detail
 from ackproof.audit.diff import at_revision, beside_at, difference
 from ackproof.audit.failing import thresholds, with_failing
 from ackproof.audit.finishing import finished
@@ -32,7 +32,8 @@ class Request:
     ask as well, with the settings of a client. fail_on: the risks that fail, as for `--fail-on`.
     survive: the promises, as for `--survive`. against: a revision of git or a path to compare with;
     then only new risks fail. prove: the cases to run on brokers, all losses if it is empty; None
-    for none. scenarios, runs: folders for these runs. detail: what outputs show.
+    for none. scenarios, runs: folders for these runs. detail, tables: what outputs show, and
+    of how many groups they show the table.
     """
 
     files: tuple[Path, ...] = ()
@@ -48,7 +49,8 @@ class Request:
     prove: tuple[str, ...] | None = None
     scenarios: Path = Path("audit")
     runs: Path = Path("runs")
-    detail: Detail = Detail.TABLES | Detail.CHANGED | Detail.TRACES
+    detail: Detail = ~Detail.NOTHING
+    tables: int | None = None
 
 
 def audit(request: Request) -> Audit:
@@ -67,7 +69,7 @@ def audit(request: Request) -> Audit:
         for some, others in ((clusters, earlier), (earlier, clusters))
     )
     read_at = time.monotonic()
-    detail = request.detail | (Detail.TRACES if request.against else Detail.NOTHING)
+    detail = request.detail | (FINDINGS if request.against else Detail.NOTHING)
     whole = audit_clusters(clusters, topic=request.topic, detail=detail)
     today = datetime.datetime.now(datetime.UTC).date()
     whole = with_accepted(whole, request.files, today)
@@ -77,7 +79,7 @@ def audit(request: Request) -> Audit:
     whole = with_promised(whole, stated)
     if request.against:
         whole = replace(whole, difference=_compared(request, earlier, whole, stated))
-    whole = finished(with_failing(whole, counted))
+    whole = with_tables(finished(with_failing(whole, counted)), detail, request.tables)
     kinds = len(whole.groups)
     judging = f"judging {kinds:,} kind{'s' * (kinds != 1)} of topics with their producers"
     return replace(whole, seconds={"reading": read_at - began, judging: answered_at - read_at})
@@ -126,7 +128,7 @@ def _compared(
     nothing = not clusters[0].read or (request.topic and request.topic not in names)
     before = None
     if not nothing:
-        before = audit_clusters(clusters, topic=request.topic, detail=Detail.TRACES)
+        before = audit_clusters(clusters, topic=request.topic, detail=FINDINGS)
         before = with_promised(before, stated)
     return difference(before, after, base=request.against)
 

@@ -53,7 +53,8 @@ class Kind:
     title: what happens, for the list. texts: by effect. failures: those after which it happens;
     empty if it needs no failure. cases: further known losses, besides those of the texts.
     removed_by: settings with new values that remove it; some of them not in every case. searched:
-    of each of its risks, `Risk.searched`. by_brokers: whether replicas lose what they had, so that
+    whether the model's search finds its risks, and their traces and changes after all values of
+    what is unstated are merged. by_brokers: whether replicas lose what they had, so that
     more copies at the ack protect a record. rare, cause: of its risks.
     """
 
@@ -113,9 +114,9 @@ class Kind:
             trace=tuple(trace) or tuple(sentence.format(**values) for sentence in said.trace),
             decided_by=tuple(decided_by),
             runs=runs_of(case, effect, setup.partition.kafka_version),
-            searched=self.searched,
             rare=self.rare,
             cause=cause or self.cause,
+            kind=self,
         )
 
     def never(

@@ -7,7 +7,18 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ackproof.audit import merging
-from ackproof.audit.answer import Answer, Cell, Column, Effect, Row, Table, Word
+from ackproof.audit.answer import (
+    Answer,
+    Cell,
+    Column,
+    Effect,
+    Facts,
+    Grid,
+    Risk,
+    Row,
+    Table,
+    Word,
+)
 from ackproof.audit.assumption import Condition, Versions
 from ackproof.audit.failure import Failure, Failures, covers, how_rare, kinds, milder
 from ackproof.audit.identity import losses_after
@@ -52,20 +63,15 @@ _SPLIT_BY, _MOST_VALUES = (ACKS, REPLICATION_FACTOR, "producer.version"), 3
 _VERSION = "kafka.version"
 
 
-def table(
-    answer: Answer, assumed: Assumed, changed: Sequence[tuple[tuple[str, str], Assumed]]
-) -> Table:
+def table(answer: Answer, grid: Grid, changed: Sequence[tuple[tuple[str, str], Assumed]]) -> Table:
     """Return the table of an answer.
 
-    assumed: the answers from which it was merged. changed: each change of a setting to a value,
+    grid: of the answers from which it was merged. changed: each change of a setting to a value,
     with the answers after it and those before it.
     """
-    parts = [
-        *_split(assumed),
-        *(_Part(head=Column(changes=(change,)), assumed=after) for change, after in changed),
-    ]
+    parts = [*_split(grid), *(_changed(change, after) for change, after in changed)]
     parts, lost = _without_repetition(parts, _losses(answer, parts))
-    rows, more = _loss_rows(answer, parts, lost)
+    rows, more = _loss_rows(parts, lost)
     rows += [*_other_rows(answer, parts), *_stop_rows(parts)]
     given = answer.settings.get(REPLICATION_FACTOR)
     return Table(
@@ -76,43 +82,40 @@ def table(
     )
 
 
-#: Failures, known case, likelihood, and assumed values that no setup has, of a risk.
-_Key = tuple[Failures, str, str, Condition]
-
-
 @dataclass(frozen=True, kw_only=True)
 class _Part:
-    """The answers of a column: today's, those with some values, or those after changes."""
+    """The answers of a column: today's, those with some values, or those after changes.
+
+    after: the risks after changes, with the first combination of unstated values.
+    """
 
     head: Column
-    assumed: Assumed
+    grid: Grid
+    after: Sequence[Risk] = ()
 
     @cached_property
     def _space(self) -> merging.Space:
-        return merging.Space(self.assumed.whens)
+        return merging.Space(self.grid.whens)
 
     @cached_property
-    def _risks(self) -> Mapping[Effect, Mapping[_Key, int]]:
+    def _risks(self) -> Mapping[Effect, Sequence[tuple[Facts, int]]]:
         """The answers that have each risk, as bit sets."""
-        by_effect: dict[Effect, dict[_Key, int]] = {}
-        for risk, points in self.assumed.having():
-            of_effect = by_effect.setdefault(risk.effect, {})
-            own = tuple(self._space.without(risk.when).items())
-            key = risk.failures, risk.case, risk.likelihood, own
-            of_effect[key] = of_effect.get(key, 0) | points
+        by_effect: dict[Effect, list[tuple[Facts, int]]] = {}
+        for facts, points in self.grid.risks.items():
+            by_effect.setdefault(facts.effect, []).append((facts, points))
         return by_effect
 
     @cached_property
     def _survived(self) -> Collection[Failures]:
-        return merging.survived(dict.fromkeys(self.assumed.survives))
+        return merging.survived(dict.fromkeys(self.grid.survives))
 
     @cached_property
     def _undecided(self) -> Collection[Failures]:
-        return set(merging.undecided(self.assumed))
+        return set(merging.undecided(self.grid))
 
     @property
     def losing(self) -> Iterable[Failures]:
-        return (failures for failures, *_ in self._risks.get(Effect.LOST, ()))
+        return (facts.failures for facts, _ in self._risks.get(Effect.LOST, ()))
 
     def cell(
         self, effect: Effect, failures: Failures | None, *, none: Cell, case: str | None = None
@@ -123,11 +126,13 @@ class _Part:
         """
         having = certain = 0
         by_own: dict[Condition, int] = {}
-        for (some, known, likelihood, own), points in self._risks.get(effect, {}).items():
-            if case in (None, known) and (failures is None or covers(some, failures)):
+        for facts, points in self._risks.get(effect, ()):
+            if case in (None, facts.case) and (
+                failures is None or covers(facts.failures, failures)
+            ):
                 having |= points
-                certain |= points if likelihood == "certain" else 0
-                by_own[own] = by_own.get(own, 0) | points
+                certain |= points if facts.certain else 0
+                by_own[facts.own] = by_own.get(facts.own, 0) | points
         if not having:
             return none
         always = by_own.get((), 0)
@@ -153,11 +158,11 @@ class _Part:
         """Return how many brokers must be down, from the fewest to the most under all values."""
         by_number: dict[int, int] = {}
         always: dict[int, int] = {}  # without further conditions
-        for (failures, _, _, own), points in self._risks.get(effect, {}).items():
-            if set(failures) <= {_CRASH}:
-                number = len(failures)
+        for facts, points in self._risks.get(effect, ()):
+            if set(facts.failures) <= {_CRASH}:
+                number = len(facts.failures)
                 by_number[number] = by_number.get(number, 0) | points
-                always[number] = always.get(number, 0) | (0 if own else points)
+                always[number] = always.get(number, 0) | (0 if facts.own else points)
         fewest, seen = [], 0
         for number, points in sorted(by_number.items()):
             if points & ~seen:
@@ -170,21 +175,26 @@ class _Part:
         return Cell(word=Word.DOWN, down=(fewest[0], fewest[-1]))
 
 
-def _split(assumed: Assumed) -> list[_Part]:
+def _split(grid: Grid) -> list[_Part]:
     """Return a column for each value of an unstated setting with few values, else one for today."""
     for key in _SPLIT_BY:
-        values = list(dict.fromkeys(when[key] for when in assumed.whens if key in when))
-        if 1 < len(values) <= _MOST_VALUES and all(key in when for when in assumed.whens):
+        values = list(dict.fromkeys(when[key] for when in grid.whens if key in when))
+        if 1 < len(values) <= _MOST_VALUES and all(key in when for when in grid.whens):
             return [
                 _Part(
                     head=Column(setting=key, values=(str(value),)),
-                    assumed=assumed.only(
-                        [at for at, when in enumerate(assumed.whens) if when[key] == value]
+                    grid=grid.only(
+                        [at for at, when in enumerate(grid.whens) if when[key] == value]
                     ),
                 )
                 for value in values
             ]
-    return [_Part(head=Column(), assumed=assumed)]
+    return [_Part(head=Column(), grid=grid)]
+
+
+def _changed(change: tuple[str, str], after: Assumed) -> _Part:
+    head = Column(changes=(change,))
+    return _Part(head=head, grid=merging.grid(after), after=tuple(after.of(0)))
 
 
 #: The cells of sets of failures.
@@ -224,7 +234,7 @@ def _without_repetition(
             first = joined[at][0]
             values = (*first.head.values, *part.head.values)
             head = replace(first.head, values=values)
-            joined[at] = (replace(first, head=head, assumed=first.assumed.and_(part.assumed)), own)
+            joined[at] = (replace(first, head=head, grid=first.grid.and_(part.grid)), own)
     kept = [part for part, _ in joined]
     if sum(bool(part.head.values) for part in kept) == 1:  # the columns of all values were joined
         kept = [replace(one, head=Column()) if one.head.values else one for one in kept]
@@ -233,7 +243,7 @@ def _without_repetition(
     }
 
 
-def _loss_rows(answer: Answer, parts: Sequence[_Part], cells: _Cells) -> tuple[list[Row], int]:
+def _loss_rows(parts: Sequence[_Part], cells: _Cells) -> tuple[list[Row], int]:
     """Return the rows about losses, and the number of losing sets that have no row."""
     shown = {failures: of_set for failures, of_set in cells.items() if of_set[0] != _UNKNOWN}
     shown = {
@@ -256,13 +266,12 @@ def _loss_rows(answer: Answer, parts: Sequence[_Part], cells: _Cells) -> tuple[l
     ranked = ranked[: max(len(recent), _ENOUGH_ROWS)]
     lost = [group for group in ranked if set(shown[group[0]]) != {_SAFE}]
     ranked += long[: max(0, _ENOUGH_LOST - len(lost), _ENOUGH_ROWS - len(ranked))]
-    after = [*parts[-1].assumed.of(0)]
     rows = [
         Row(
             effect=Effect.LOST,
             sets=tuple(group),
             cells=shown[group[0]],
-            after=tuple(risk for one in group for risk in losses_after(after, one)),
+            after=tuple(risk for one in group for risk in losses_after(parts[-1].after, one)),
         )
         for group in groups
         if group in ranked

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from ackproof.audit.answer import Answer
 from ackproof.audit.assumption import Versions
+from ackproof.audit.effective import unstated
 from ackproof.audit.setups import KAFKA, MINIMUM, MODE, REPLICAS, UNCLEAN, Setup
 from ackproof.kafka_versions import DEFAULT_KAFKA
-from ackproof.own_config.configuration import Given, NoFile
 from ackproof_model.kafka_settings import ACKS, ENABLE_IDEMPOTENCE
 
 #: Usual values; of others the last one is used, which for versions of clients is the newest.
@@ -38,9 +38,8 @@ def usual(group: Sequence[Setup]) -> tuple[Setup, Mapping[str, str]]:
         key: _release(chosen, value) if isinstance(value, Versions) else value
         for key, value in chosen.when.items()
     }
-    settings = dict(chosen.settings)
-    if REPLICAS in chosen.when:
-        settings[REPLICAS] = Given(str(chosen.when[REPLICAS]), NoFile.ASSUMED)
+    of_topic = (key for key in (REPLICAS, MINIMUM, UNCLEAN) if key in chosen.when)
+    settings = {**chosen.settings, **{key: unstated(chosen, key) for key in of_topic}}
     return replace(chosen, when={}, settings=settings), values
 
 

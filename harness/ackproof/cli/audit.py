@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from ackproof.audit.detail import Detail
-from ackproof.audit.outputs import OUTPUTS, SUMMARY, Output
+from ackproof.audit.outputs import IN_FULL, OUTPUTS, Output
 from ackproof.cli import own_files
 from ackproof.cli.options import RUNS, Json, grouped, stdout
 from ackproof.errors import ExitCode
@@ -169,7 +169,8 @@ def audit(
         prove=tuple(cases) if prove else None,
         scenarios=to,
         runs=RUNS,
-        detail=_detail(wanted) | (SUMMARY if on_screen else Detail.NOTHING),
+        detail=_detail(wanted) | _on_screen(shown=on_screen, verbose=verbose),
+        tables=None if verbose else max([1, *(output.tables for output in wanted)]),
     )
     if scenario:
         typer.echo(request.write_scenario(asked, scenario))
@@ -236,6 +237,10 @@ def _detail(outputs: Iterable[Output]) -> Detail:
     for output in outputs:
         detail |= output.shows
     return detail
+
+
+def _on_screen(*, shown: bool, verbose: bool) -> Detail:
+    return (IN_FULL if verbose else Detail.TABLES) if shown else Detail.NOTHING
 
 
 def _write(output: Output, text: str, to: Path | None) -> None:

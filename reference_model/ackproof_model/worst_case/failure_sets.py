@@ -129,10 +129,13 @@ class FailureSets:
 
     def keeps(self, failures: Failures) -> bool:
         """Whether it is known that these failures lose nothing."""
-        return any(
-            all(larger.count(one) >= failures.count(one) for one in failures)
-            for larger in self.survived
-        )
+        return tuple(sorted(failures)) in _kept(self)
+
+
+@cache
+def _kept(sets: FailureSets) -> frozenset[Failures]:
+    """Return all sets of failures, each sorted, that are known to lose nothing."""
+    return frozenset().union(*(_parts(tuple(sorted(one))) for one in sets.survived))
 
 
 @cache

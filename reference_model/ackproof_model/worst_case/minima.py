@@ -107,7 +107,10 @@ class Minima:
 
     def lost_by(self, counts: Counts) -> Minimum | None:
         """Return the shortest loss that these numbers allow."""
-        return next((one for one in self.losing if one.counts.within(counts)), None)
+        for one in self.losing:  # a generator would take longer, and this is asked most
+            if one.counts.within(counts):
+                return one
+        return None
 
     def excludes(self, counts: Counts) -> bool:
         """Whether the search has shown that these numbers lose nothing."""

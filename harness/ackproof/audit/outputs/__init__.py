@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Literal
 
-from ackproof.audit.detail import Detail
+from ackproof.audit.detail import FINDINGS, Detail
 
 if TYPE_CHECKING:
     from ackproof.audit.answer import Audit
@@ -23,13 +23,14 @@ class Output:
     name: of its option; a word of letters, digits and underscores, because it names a field, too.
     module: in this folder; it is imported only for a command that asks for this output. to: a file
     that an option names, or standard output or error. shows: what it needs besides the risks.
-    help: of the option.
+    tables: of how many groups of topics it shows the table. help: of the option.
     """
 
     name: str
     module: str
     to: Literal["file", "stdout", "stderr"]
     shows: Detail = Detail.NOTHING
+    tables: int = 0
     help: str = ""
 
     def __post_init__(self) -> None:
@@ -43,8 +44,8 @@ class Output:
         return text
 
 
-#: What the terminal shows, too.
-SUMMARY = Detail.TABLES
+#: What a table for all values of what files leave open needs.
+IN_FULL = Detail.TABLES | Detail.EVERY_VALUE
 
 OUTPUTS: Mapping[str, Output] = {
     output.name: output
@@ -53,30 +54,31 @@ OUTPUTS: Mapping[str, Output] = {
             name="sarif",
             module="sarif",
             to="file",
-            shows=Detail.TRACES,
+            shows=FINDINGS,
             help="For code scanning.",
         ),
-        Output(name="junit", module="junit", to="file", shows=Detail.TRACES),
+        Output(name="junit", module="junit", to="file", shows=FINDINGS),
         Output(
             name="markdown",
             module="markdown",
             to="file",
-            shows=SUMMARY,
+            shows=IN_FULL,
+            tables=20,
             help="For a pull request; - is standard output.",
         ),
-        Output(name="html", module="page", to="file", shows=SUMMARY, help="A page."),
+        Output(name="html", module="page", to="file", shows=IN_FULL, tables=100, help="A page."),
         Output(
             name="annotations",
             module="annotations",
             to="stderr",
-            shows=Detail.TRACES,
+            shows=FINDINGS,
             help="GitHub's annotations, on standard error. Default: in GitHub Actions.",
         ),
         Output(
             name="json",
             module="json_document",
             to="stdout",
-            shows=Detail.CHANGED | Detail.TRACES,
+            shows=Detail.CHANGED | FINDINGS,
         ),
     )
 }

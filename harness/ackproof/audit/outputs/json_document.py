@@ -70,7 +70,7 @@ def _risks(risks: Iterable[Risk]) -> list[dict[str, Any]]:
 
 def _risk(risk: Risk, variant_of: Risk | None = None) -> dict[str, Any]:
     own = _fields(risk)
-    del own["failing"], own["searched"], own["untraced"]
+    del own["failing"], own["kind"], own["untraced"]
     return {
         **own,
         "when": {key: str(value) for key, value in risk.when.items()},

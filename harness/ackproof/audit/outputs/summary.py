@@ -186,7 +186,7 @@ def _summary(group: Group) -> Summary:
         accepted=tuple(_accepted(answer)),
         always=tuple(_always(answer)) if answer.usual else (),
         questions=tuple(_questions(answer)) if answer.usual else (),
-        usual=_usual(answer, answer.usual, group.topics) if answer.usual else None,
+        usual=_usual(answer.usual, group.topics) if answer.usual else None,
     )
 
 
@@ -205,22 +205,11 @@ def _few(rows: Sequence[Row]) -> Iterator[Row]:
             yield row
 
 
-def _usual(answer: Answer, usual: Answer, topics: tuple[str, ...]) -> Summary:
-    """Return the summary for usual values, with few rows.
-
-    Its changes have the sources of the whole answer.
-    """
+def _usual(usual: Answer, topics: tuple[str, ...]) -> Summary:
+    """Return the summary for usual values, with few rows."""
     if usual.table:
         usual = replace(usual, table=replace(usual.table, rows=tuple(_few(usual.table.rows))))
-    summary = _summary(Group(answer=usual, topics=topics))
-    known = {(one.setting, one.change): one for risk in answer.risks for one in risk.decided_by}
-    changes = (
-        replace(one, value=of.value, source=of.source)
-        if (of := known.get((one.setting, one.change)))
-        else one
-        for one in summary.changes
-    )
-    return replace(summary, changes=tuple(changes))
+    return _summary(Group(answer=usual, topics=topics))
 
 
 #: How to state a value that no file states, as a question with its answer.

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 
 from ackproof.audit import losses
-from ackproof.audit.answer import Risk
+from ackproof.audit.answer import Decision, Risk
 from ackproof.audit.risk import Kind, Subject
 from ackproof.audit.setups import Setup
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registered:
-    """A kind of risks by its name, and what finds them in a setup."""
+    """A kind of risks by its name, and what finds them in a setup.
+
+    changes: what finds the changes that remove a risk, if its module has such a function. It is
+    asked after all values of what is unstated are merged, in the last setup that has the risk.
+    """
 
     name: str
     kind: Kind
     risks: Callable[[Setup], Iterator[Risk]]
+    changes: Callable[[Setup, Risk], Iterator[Decision]] | None
 
 
 @cache
@@ -28,7 +33,12 @@ def registered() -> tuple[Registered, ...]:
     """Return the kinds of this folder, by subject and name."""
     modules = [import_module(f"{__name__}.{found.name}") for found in iter_modules(__path__)]
     kinds = [
-        Registered(name=module.__name__.rpartition(".")[2], kind=module.KIND, risks=module.risks)
+        Registered(
+            name=module.__name__.rpartition(".")[2],
+            kind=module.KIND,
+            risks=module.risks,
+            changes=getattr(module, "changes", None),
+        )
         for module in modules
     ]
     order = list(Subject)
@@ -38,6 +48,12 @@ def registered() -> tuple[Registered, ...]:
 @cache
 def of_subject(subject: Subject) -> tuple[Callable[[Setup], Iterator[Risk]], ...]:
     return tuple(one.risks for one in registered() if one.kind.subject is subject)
+
+
+def with_changes(risk: Risk, setup: Setup) -> Risk:
+    """Return a risk with the changes that remove it, if its kind finds them now."""
+    find = next((one.changes for one in registered() if one.kind is risk.kind), None)
+    return replace(risk, decided_by=tuple(find(setup, risk))) if find else risk
 
 
 def kinds() -> dict[str, Kind]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 
 from ackproof.audit.answer import Decision, Effect, Risk
@@ -17,9 +17,9 @@ from ackproof.audit.effective import (
     of_internal,
     offsets_replicas,
 )
-from ackproof.audit.failure import Failure, Failures, covers
+from ackproof.audit.failure import Failure, covers
 from ackproof.audit.losses import KIND as LOSSES
-from ackproof.audit.replication import losing
+from ackproof.audit.replication import losing, losing_sets, replication_of
 from ackproof.audit.risk import Kind, Subject, Text, together
 from ackproof.audit.setups import MINIMUM, REPLICAS, UNCLEAN, Setup
 from ackproof.audit.words import phrase
@@ -84,10 +84,8 @@ def risks(setup: Setup) -> Iterator[Risk]:
 def _of_partition(
     setup: Setup, offsets: Configuration, replicas: Given, assumed: When
 ) -> Iterator[Risk]:
-    topic = (
-        setup.partition if setup.partition.acks == "all" else replace(setup.partition, acks="all")
-    )
-    known, lost = losing(setup, topic), losing(setup, offsets)
+    topic = replace(replication_of(setup), acks="all")
+    known, lost = losing_sets(topic), losing(setup, offsets)
     unknown_version = setup.own.kafka is None
     sets = [
         failures
@@ -103,7 +101,6 @@ def _of_partition(
     ]
     if not sets:
         return
-    remedies = _remedies(setup, offsets, replicas, sets)
     resets: dict[tuple[Effect, str], dict[str, str]] = {
         without_offset(of_consumer(setup, one, AUTO_OFFSET_RESET).value): {}
         for one in setup.consumers
@@ -120,24 +117,29 @@ def _of_partition(
                 after=phrase(failures).capitalize(),
                 then=then,
                 when={**when, **assumed},
-                decided_by=remedies[failures],
             )
 
 
-def _remedies(
-    setup: Setup, offsets: Configuration, replicas: Given, sets: Sequence[Failures]
-) -> dict[Failures, list[Decision]]:
-    """Return the changes after which the offsets topic loses nothing by each set of failures."""
+def changes(setup: Setup, risk: Risk) -> Iterator[Decision]:
+    """Yield the changes after which the offsets topic loses nothing by the failures of a risk."""
+    for replicas, assumed in offsets_replicas(setup):
+        offsets = _partition(setup, replicas)
+        if offsets and assumed.items() <= risk.when.items():
+            one = _as_setup(setup, offsets, replicas)
+            yield from map(_of_offsets, decided_by([one], risk.failures))
+
+
+def _as_setup(setup: Setup, offsets: Configuration, replicas: Given) -> Setup:
+    """Return the setup of the offsets topic."""
     settings = {key: _of_offsets_topic(setup, key) for key in (MINIMUM, UNCLEAN)}
     brokers = setup.partition.brokers
     enough = brokers is not None and brokers >= offsets.replication_factor
-    of_offsets = replace(
+    return replace(
         setup,
         topic=Topic(name=OFFSETS_TOPIC),
         partition=replace(offsets, brokers=brokers if enough else None),
         settings={**settings, REPLICAS: replicas},
     )
-    return {failures: [*map(_of_offsets, decided_by([of_offsets], failures))] for failures in sets}
 
 
 def _of_offsets(one: Decision) -> Decision:

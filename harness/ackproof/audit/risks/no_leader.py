@@ -46,10 +46,23 @@ def risks(setup: Setup) -> Iterator[Risk]:
     for effect in KIND.effects:
         if effect is Effect.WRITES_STOP and never_acked(setup.partition):
             continue
-        every = [*stops(setup.partition, effect), *_by_controllers(setup)]
-        of = {one.failures: one for one in reversed(every)}
+        of = _stops(setup, effect)
         for failures in antichain([*of]):
             yield _stopped(setup, effect, of[failures])
+
+
+def changes(setup: Setup, risk: Risk) -> Iterator[Decision]:
+    """Yield what keeps writes or reads going after the failures of a risk."""
+    setup = with_rules_in_force(setup)
+    if _stops(setup, risk.effect)[risk.failures].quorum:
+        yield from _more_controllers(setup)
+    else:
+        yield from _more_replicas(setup, risk.effect, risk.failures)
+
+
+def _stops(setup: Setup, effect: Effect) -> dict[Failures, Stop]:
+    every = [*stops(setup.partition, effect), *_by_controllers(setup)]
+    return {one.failures: one for one in reversed(every)}
 
 
 def _stopped(setup: Setup, effect: Effect, stop: Stop) -> Risk:
@@ -64,10 +77,7 @@ def _stopped(setup: Setup, effect: Effect, stop: Stop) -> Risk:
     elif effect is Effect.WRITES_STOP and _min_decides(setup.partition, stop.failures):
         least = min(setup.partition.min_insync_replicas, setup.partition.replication_factor)
         text = f"{verb} {when}: acks=all needs {least} in-sync replicas"
-    changes = _more_controllers(setup) if stop.quorum else _remedies(setup, effect, stop.failures)
-    return KIND.risk(
-        setup, stop.failures, effect, text=text, trace=stop.trace, decided_by=list(changes)
-    )
+    return KIND.risk(setup, stop.failures, effect, text=text, trace=stop.trace)
 
 
 def _min_decides(partition: Configuration, failures: Failures) -> bool:
@@ -76,8 +86,8 @@ def _min_decides(partition: Configuration, failures: Failures) -> bool:
     return not any(covers(one.failures, failures) for one in reads)
 
 
-def _remedies(setup: Setup, effect: Effect, failures: Failures) -> Iterator[Decision]:
-    """Return one more replica, if these failures then stop nothing and no more is lost.
+def _more_replicas(setup: Setup, effect: Effect, failures: Failures) -> Iterator[Decision]:
+    """Yield one more replica, if these failures then stop nothing and no more is lost.
 
     A lower min.insync.replicas is never proposed: writes would go on, and more records be at risk.
     """

@@ -14,8 +14,8 @@ CASES = Path(__file__).parents[3] / "data" / "cases"
 
 
 def answer(*names: str, kafka: str = "") -> Answer:
-    [only] = audit(Request(files=tuple(CASES / name for name in names), kafka=kafka)).answers
-    return only
+    [only] = audit(Request(files=tuple(CASES / name for name in names), kafka=kafka)).groups
+    return only.answer
 
 
 def proposed(one: Answer) -> list[tuple[str, str]]:

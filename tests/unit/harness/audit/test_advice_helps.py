@@ -56,7 +56,7 @@ def own() -> OwnConfig:
 
 @pytest.fixture(scope="module")
 def answer(own: OwnConfig) -> Answer:
-    [only] = audit_clusters([own], detail=Detail.CHANGED).answers
+    [only] = audit_clusters([own], detail=Detail.CHANGED | Detail.REMEDIES).answers
     return only
 
 

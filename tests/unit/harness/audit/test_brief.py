@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -11,12 +11,14 @@ from pathlib import Path
 import pytest
 
 from ackproof.audit.answer import Audit
-from ackproof.audit.auditing import audit_clusters
+from ackproof.audit.auditing import audit_clusters, with_tables
 from ackproof.audit.detail import Detail
 from ackproof.audit.failing import thresholds, with_failing
 from ackproof.audit.finishing import finished
+from ackproof.audit.outputs import IN_FULL
 from ackproof.audit.outputs.terminal import print_audit
 from ackproof.console import Console
+from ackproof.own_config.configuration import OwnConfig
 from ackproof.own_config.reading import read_clusters, read_texts
 
 DATA = Path(__file__).parents[3] / "data"
@@ -40,10 +42,13 @@ def printed(audit: Audit, *, verbose: bool = False) -> list[str]:
     return out.getvalue().splitlines()
 
 
-def audit(files: Mapping[str, str], kafka: str = "") -> Audit:
+def audit(files: Mapping[str, str], kafka: str = "", *, detail: Detail = Detail.TABLES) -> Audit:
     texts = {name: text.encode() for name, text in files.items()}
-    whole = audit_clusters(read_texts(texts, kafka=kafka), detail=Detail.TABLES)
-    return finished(with_failing(whole, thresholds([])))
+    return done(read_texts(texts, kafka=kafka), detail)
+
+
+def done(clusters: Sequence[OwnConfig], detail: Detail = Detail.TABLES) -> Audit:
+    return with_tables(finished(with_failing(audit_clusters(clusters), thresholds([]))), detail)
 
 
 @pytest.mark.parametrize("path", SAMPLED, ids=lambda path: path.name)
@@ -51,8 +56,7 @@ def test_the_worst_topic_of_every_input_fits_on_a_screen(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(path.parent)
-    whole = audit_clusters(read_clusters([Path(path.name)]), detail=Detail.TABLES)
-    lines = printed(finished(with_failing(whole, thresholds([]))))
+    lines = printed(done(read_clusters([Path(path.name)])))
     assert len(lines) <= MOST, "\n".join(lines)
     assert max(map(len, lines)) <= 100
 
@@ -79,7 +83,8 @@ def test_an_assumed_answer_does_not_decide_the_exit_code() -> None:
     """Two copies of each acked record are safe from Kafka 4.1 on, and not before."""
     topic = "replication.factor=3\nmin.insync.replicas=2\nunclean.leader.election.enable=false\n"
     whole = audit({"topic.properties": topic, "producer.properties": "acks=all\n"})
-    [answer] = whole.answers
+    [group] = whole.groups
+    answer = group.answer
     assert answer.usual is not None
     assert whole.fails
     assert answer.usual.assumed["kafka.version"] == "4.4.0"
@@ -92,8 +97,8 @@ def test_an_assumed_answer_does_not_decide_the_exit_code() -> None:
 
 
 def test_the_full_table_is_there_on_request() -> None:
-    whole = audit({"producer.properties": "acks=all\n"})
-    verbose = printed(whole, verbose=True)
+    files = {"producer.properties": "acks=all\n"}
+    verbose = printed(audit(files, detail=IN_FULL), verbose=True)
     assert not any(MARK in line for line in verbose)
     assert any("replicas=2" in line for line in verbose)
     assert len(verbose) > MOST
@@ -106,7 +111,7 @@ def test_where_all_is_stated_nothing_is_assumed() -> None:
     )
     files = {"server.properties": broker, "producer.properties": "acks=all\n"}
     whole = audit(files, kafka="4.1.0")
-    assert [answer.usual for answer in whole.answers] == [None]
+    assert [group.answer.usual for group in whole.groups] == [None]
     assert not any(MARK in line for line in printed(whole))
 
 

@@ -31,8 +31,8 @@ def cluster(*names: str) -> OwnConfig:
 
 
 def answer(*names: str, kafka: str = "") -> Answer:
-    [only] = audit(Request(files=tuple(CASES / name for name in names), kafka=kafka)).answers
-    return only
+    [only] = audit(Request(files=tuple(CASES / name for name in names), kafka=kafka)).groups
+    return only.answer
 
 
 def test_host_with_both_roles_that_names_three_voters_is_one_of_three() -> None:

@@ -14,10 +14,11 @@ from catalogue_pages import arms_of
 from ackproof.audit import availability
 from ackproof.audit.answer import Effect, Risk
 from ackproof.audit.auditing import audit_clusters
+from ackproof.audit.detail import Detail
 from ackproof.audit.failure import Failure, covers
 from ackproof.audit.losses import case_of, largest_without
 from ackproof.audit.risk import Subject
-from ackproof.audit.risks import Registered, registered, version_defects
+from ackproof.audit.risks import Registered, registered, version_defects, with_changes
 from ackproof.audit.setups import Setup, setups
 from ackproof.own_config.configuration import (
     Client,
@@ -107,7 +108,7 @@ def declared(one: Registered, setup: Setup) -> Iterator[Risk]:
     known = {f"{prefix}{name}" for name in kind.removed_by for prefix in ("", *prefixes)}
     if STORAGE in known and setup.own.storage:
         known.add(setup.own.storage.setting)
-    for risk in one.risks(setup):
+    for risk in (with_changes(found, setup) for found in one.risks(setup)):
         assert risk.effect in kind.effects, one.name
         assert set(risk.failures) <= set(kind.failures), (one.name, risk.failures)
         assert risk.case in ("", *kind.all_cases), (one.name, risk.case)
@@ -579,7 +580,11 @@ def test_proposals_have_the_prefix_of_the_producers_file(text: str, key: str) ->
     own, *_ = read_texts({"own.properties": f"{text}acks = 1\n".encode()}, kafka="3.9.1")
     names = {"acks", "retries", "enable.idempotence", "max.in.flight.requests.per.connection"}
     producers = {one.name for one in own.producers if not one.writes}
-    answers = [one for one in audit_clusters([own]).answers if one.producer in producers]
+    answers = [
+        one
+        for one in audit_clusters([own], detail=Detail.REMEDIES).answers
+        if one.producer in producers
+    ]
     decisions = [one for a in answers for risk in a.risks for one in risk.decided_by]
     decisions += [one for a in answers for after in a.alternatives for one in after.changes]
     proposed = {one.setting for one in decisions}

@@ -10,6 +10,7 @@ import pytest
 from ackproof.audit.answer import Answer, Verdict
 from ackproof.audit.detail import Detail
 from ackproof.audit.failure import Failure, Failures
+from ackproof.audit.losses import KIND as LOSSES
 from ackproof.audit.outputs.summary import summaries
 from ackproof.audit.request import Request
 from ackproof.audit.request import audit as audit_of
@@ -52,7 +53,7 @@ def test_the_worst_loss_has_a_trace_and_is_not_accepted() -> None:
 def test_losses_have_traces_if_they_are_shown_and_the_worst_in_any_case(detail: Detail) -> None:
     producer = Path(__file__).parents[3] / "data" / "own_config" / "producer.properties"
     [answer] = audit_of(Request(files=(producer,), kafka="3.9.1", detail=detail)).answers
-    found = [one for one in answer.risks if one.searched]
+    found = [one for one in answer.risks if one.kind is LOSSES]
     traced = [one for one in found if one.trace]
     assert answer.worst is not None
     assert answer.worst.trace

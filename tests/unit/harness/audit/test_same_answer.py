@@ -17,6 +17,7 @@ import yaml  # type: ignore[import-untyped]
 
 from ackproof.audit.answer import Answer, Risk
 from ackproof.audit.auditing import audit_clusters
+from ackproof.audit.detail import Detail
 from ackproof.audit.producers import producers
 from ackproof.errors import ScenarioError
 from ackproof.own_config import reading
@@ -59,7 +60,8 @@ def contents(clusters: Iterable[OwnConfig]) -> list[str]:
     described = [own for own in clusters if own.read]
     if not described:
         return []
-    return sorted(repr(content(answer)) for answer in audit_clusters(described).answers)
+    whole = audit_clusters(described, detail=Detail.REMEDIES)
+    return sorted(repr(content(answer)) for answer in whole.answers)
 
 
 def _read(files: Mapping[str, str], kafka: str = KAFKA) -> tuple[OwnConfig, ...]:
@@ -262,7 +264,8 @@ _TOPIC = "Topic: orders\tPartitionCount: 3\tReplicationFactor: 3\tConfigs: {}\n"
 
 
 def _risks(clusters: Iterable[OwnConfig]) -> list[str]:
-    return sorted(repr(_risk(risk)) for risk in audit_clusters([*clusters]).answers[0].risks)
+    whole = audit_clusters([*clusters], detail=Detail.REMEDIES)
+    return sorted(repr(_risk(risk)) for risk in whole.answers[0].risks)
 
 
 def test_brokers_have_the_same_risks_as_properties_and_in_compose() -> None:

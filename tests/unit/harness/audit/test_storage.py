@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ackproof.audit.answer import Answer, Audit, Effect, Outcome, Verdict
-from ackproof.audit.auditing import audit_clusters
+from ackproof.audit.auditing import audit_clusters, with_tables
 from ackproof.audit.detail import Detail
 from ackproof.audit.diff import difference
 from ackproof.audit.failing import thresholds, with_failing
@@ -35,7 +35,8 @@ RECREATED, CRASH, LAG = Failure.RECREATED, Failure.CRASH, Failure.LAG
 
 def audit(text: str, *, detail: Detail = Detail.NOTHING) -> Audit:
     files = {"kafka.yaml": text.encode(), "producer.properties": PRODUCER}
-    return finished(with_failing(audit_clusters(read_texts(files), detail=detail), thresholds([])))
+    whole = audit_clusters(read_texts(files), detail=detail)
+    return with_tables(finished(with_failing(whole, thresholds([]))), detail)
 
 
 def strimzi(storage: str, *, replicas: int = 3, minimum: int = 2) -> str:
