@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import zlib
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -205,11 +206,28 @@ def _causes(rows: _Rows) -> Figure | None:
             margin=_MARGIN,
             barmode="stack",
             meta=list({_label(row): _key(row) for row in rows}.values()),
-            xaxis={"rangemode": "tozero", "tickformat": ",d", "title_text": "runs"},
+            xaxis={
+                "rangemode": "tozero",
+                "tickformat": ",d",
+                "dtick": _whole_step(rows),
+                "title_text": "runs",
+            },
             yaxis={"visible": False, "range": [-len(labels) + 0.4, 0.6]},
             annotations=[lane_label(label, -number + 0.18) for number, label in enumerate(labels)],
         ),
     )
+
+
+def _whole_step(rows: _Rows) -> int:
+    """Return a step of at least one run between ticks, for at most seven of them."""
+    by_label: Counter[str] = Counter()
+    for row in rows:
+        by_label[_label(row)] += row["runs"]
+    most = max(by_label.values(), default=1)
+    step = 1
+    while most > 6 * step:
+        step *= 10
+    return next(part for part in (step // 5, step // 2, step) if part > 0 and most <= 6 * part)
 
 
 def _over_time(runs: _Rows, colours: dict[str, Key], what: str) -> Figure | None:

@@ -109,8 +109,17 @@ class Run:
         if self.verdict is None or not (overview.losses and overview.losses.count):
             return []
         foreseen = "The model's shortest trace to a loss; it numbers its steps."
-        happened = "The loss of most records, by the logs of cluster and clients, UTC."
-        histories = (sequence.of_history(one, overview) for one in overview.histories[:1])
+        drawn = overview.histories[:1]
+        every = overview.losses.count
+        of_all = [
+            f" ({formatting.count(one.count)} of {formatting.count(every)})"
+            for one in drawn
+            if one.count < every
+        ]
+        happened = (
+            f"The loss of most records{''.join(of_all)}, by the logs of cluster and clients, UTC."
+        )
+        histories = (sequence.of_history(one, overview) for one in drawn)
         return [
             *([(overview.trace, "What the model foresaw", foreseen)] if overview.trace else []),
             *((diagram, "What happened", happened) for diagram in histories if diagram),

@@ -34,7 +34,9 @@ def of_history(history: History, run: Overview) -> Diagram | None:
     ]
     events.sort(key=lambda event: event[0])
     last = history.truncated_at or history.elected_at
-    records = "the record" if history.count == 1 else f"each of {fmt.count(history.count)} records"
+    records = (
+        "the record" if history.count == 1 else f"each of these {fmt.count(history.count)} records"
+    )
     where = "is in no replica's log"
     if history.held_by:
         where = f"is only in the log of {fmt.brokers(history.held_by)}, and cannot be read"

@@ -177,9 +177,16 @@ function whole(figure) {
   return [...figure.layout.xaxis.range];
 }
 
+/** The name of a column without its explanation; it may have hints for line breaks. */
+function heading(cell) {
+  const parts = [...cell.childNodes].filter((part) => !part.classList?.contains("sub"));
+  const name = parts.map((part) => part.textContent).join("").trim();
+  return name.replaceAll(".", ".\u200b");  // a line may break there
+}
+
 /** Gives each cell its column's name, because on a narrow screen a row is a card. */
 function label(table) {
-  const names = [...table.tHead.rows[0].cells].map((cell) => cell.firstChild.textContent.trim());
+  const names = [...table.tHead.rows[0].cells].map(heading);
   for (const row of table.tBodies[0].rows) {
     let at = 0;
     for (const cell of row.cells) {

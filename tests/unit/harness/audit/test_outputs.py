@@ -18,6 +18,7 @@ from ackproof.audit.answer import Audit, Effect
 from ackproof.audit.diff import difference
 from ackproof.audit.failing import thresholds, with_failing
 from ackproof.audit.failure import Failure
+from ackproof.audit.finishing import finished
 from ackproof.audit.outputs import OUTPUTS
 from ackproof.audit.outputs.json_document import document
 from ackproof.audit.outputs.sarif import sarif
@@ -198,3 +199,27 @@ def test_every_output_works_without_extras(tmp_path) -> None:
     )
     assert done.returncode == 1, done.stderr
     assert len(list(tmp_path.glob("out.*"))) == len(names) > 2
+
+
+def page_of(whole: Audit) -> str:
+    return OUTPUTS["html"].render(finished(with_failing(whole, thresholds([]))))
+
+
+def test_a_page_of_several_answers_begins_with_all_of_them() -> None:
+    """Their headings differ; one answer needs no overview."""
+    several = page_of(audit(orders(), orders(producer="billing.yml")))
+    assert several.index('<a href="#group-2">orders</a>') < several.index('<article class="run"')
+    headings = re.findall(r'<h2 id="group-\d+">(.*?)</h2>', several)
+    assert len(headings) == len(set(headings)) == 2
+    assert "billing.yml" in headings[1]
+    alone = page_of(audit())
+    assert 'id="overview"' not in alone
+    assert re.findall(r'<h2 id="group-1">(.*?)</h2>', alone) == [headings[0].rpartition(" (")[0]]
+
+
+def test_cells_of_a_page_have_the_names_of_their_columns() -> None:
+    """A row is a card on a phone, and these pages have no scripts."""
+    page = page_of(audit())
+    columns = re.findall(r'<th scope="col">(.*?)</th>', page)
+    assert set(re.findall('data-label="(.*?)"', page)) <= set(columns)
+    assert not re.search(r"<td(?![^>]*data-label)[^>]*>[^<\s]", page)

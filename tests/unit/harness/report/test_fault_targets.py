@@ -13,7 +13,7 @@ from rich.console import Console
 from ackproof.judgement.overview.collect import overview_of
 from ackproof.report import sequence, wording
 from ackproof.report.ci import write_junit
-from ackproof.report.html import write_html
+from ackproof.report.html import read_run, write_html
 from ackproof.report.run_plots import faults
 from ackproof.report.terminal import print_run
 from ackproof.runs.verdict import FaultReport, Verdict
@@ -125,6 +125,8 @@ def test_the_catalogue_shows_clients_and_topics_of_faults(hits: tuple[Path, Verd
 def test_a_loss_is_drawn_in_the_order_of_its_events(explained) -> None:
     overview = overview_of(explained.directory)
     most, single = overview.histories
+    [*_, (_, _, caption)] = read_run(explained.directory).diagrams
+    assert f"most records ({most.count} of {most.count + single.count})" in caption
     diagram = sequence.of_history(most, overview)
     assert diagram is not None
     assert diagram.participants == ("producer", "controller", "broker 1", "broker 2", "broker 3")
@@ -136,7 +138,7 @@ def test_a_loss_is_drawn_in_the_order_of_its_events(explained) -> None:
     assert times == sorted(times)
     arrows = [line.arrow for line in diagram.lines if line.arrow]
     assert arrows == [(0, 2), (2, 0), (2, 0), (1, 3)]
-    assert diagram.lines[-1].text == f"each of {most.count} records is in no replica's log"
+    assert diagram.lines[-1].text == f"each of these {most.count} records is in no replica's log"
     kept = single.model_copy(update={"held_by": [3]})
     alone = sequence.of_history(kept, overview)
     assert alone is not None

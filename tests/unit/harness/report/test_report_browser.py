@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ackproof.report.html import write_html
-from unit.harness.report.browser import PHONE, WIDE, Look, look, needs_browser
+from unit.harness.report.browser import PHONE, WIDE, Look, dumped, look, needs_browser
 
 pytestmark = [needs_browser, pytest.mark.slow]
 
@@ -83,3 +83,19 @@ def test_a_page_without_its_library_says_so_and_has_its_tables(page, tmp_path):
     assert one.seen["plots"] == 0
     assert one.seen["wide"] == []
     assert "need the file plotly" in one.seen["missing"]
+
+
+def test_a_card_on_a_phone_has_the_whole_name_of_each_column(tmp_path, acks_0, acks_1):
+    path = tmp_path / "report.html"
+    write_html(path, [acks_0.directory, acks_1.directory], title="labels")
+    source = path.read_text(encoding="utf-8").replace("</body>", _LABELS)
+    path.write_text(source, encoding="utf-8")
+    labels = dumped(path, "data-labels").replace("\u200b", "").split("|")
+    assert "enable.idempotence" in labels or "Are acked records lost?" in labels
+    assert not [label for label in labels if label.endswith(".")]
+
+
+_LABELS = """<script>addEventListener("load", () => {
+  const cells = [...document.querySelectorAll("[data-label]")];
+  document.body.dataset.labels = cells.map((cell) => cell.dataset.label).join("|");
+});</script></body>"""

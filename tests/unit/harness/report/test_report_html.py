@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 from html.parser import HTMLParser
+from importlib import metadata
 from itertools import pairwise
 from pathlib import Path
 
@@ -77,7 +78,8 @@ def head(page: Page) -> str:
     The scenarios of these runs have the default version of Kafka.
     """
     lines = page.lines[page.lines.index("Advice") : page.first_run]
-    return plain("\n".join(lines), DEFAULT=DEFAULT_KAFKA)
+    text = re.sub(r"/\S+/(?=acks-\w+/)", "RUNS/", "\n".join(lines))
+    return plain(text, DEFAULT=DEFAULT_KAFKA, VERSION=f"ackproof {metadata.version('ackproof')}")
 
 
 @pytest.fixture
