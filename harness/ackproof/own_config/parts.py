@@ -224,7 +224,8 @@ class Source:
     """A file's text.
 
     beside: returns the text of a file that it refers to; None if missing. names_beside: returns the
-    names of the files in its folder.
+    names of the files in its folder. line: the line of the file that has the whole text, such as
+    one in quotes; 0 if each line of the text is one of the file.
     """
 
     name: str
@@ -232,6 +233,7 @@ class Source:
     hint: Hint = ""
     beside: Callable[[str], str | None] = lambda name: None
     names_beside: Callable[[], Sequence[str]] = tuple
+    line: int = 0
     warnings: list[str] = field(default_factory=list)
 
     @cached_property
@@ -284,10 +286,10 @@ class Source:
         return Count(int(value), source) if legal else None
 
     def at(self, line: int) -> FileLine:
-        return FileLine(self.name, line)
+        return FileLine(self.name, self.line or line)
 
     def where(self, value: Text) -> FileLine:
-        return FileLine(value.file or self.name, value.line)
+        return FileLine(value.file, value.line) if value.file else self.at(value.line)
 
     def settings(self, pairs: Mapping[str, object] | Iterable[tuple[str, object]]) -> Settings:
         """Return settings with their sources; secrets and values without text are left out.

@@ -9,6 +9,9 @@ from ackproof.own_config.names import is_known
 from ackproof.own_config.parts import Part, RefusalError, Source
 from ackproof.own_config.tree import Text
 
+#: The setting that every connector of Kafka Connect has.
+CONNECTOR = "connector.class"
+
 
 def parse(text: str, first: int = 1) -> dict[str, Text]:
     """Return the settings of Java properties; the last of equal keys is used, as in Java.
@@ -76,11 +79,17 @@ def listed(text: str, number: int) -> dict[str, Text]:
 
 
 def settings_in(value: Text) -> dict[str, Text]:
-    """Return the settings of a text inside another file; empty if most of them are not Kafka's."""
+    """Return the settings of a text inside another file; empty if most of them are not Kafka's.
+
+    A text in quotes stands in one line of the file.
+    """
     if "=" not in value or not (value.block or "\n" in value):
         return {}
     try:
-        pairs = parse(str(value), value.line + value.block)
+        pairs = parse(str(value), value.line + 1)
     except RefusalError:
         return {}
-    return pairs if 2 * sum(map(is_known, pairs)) >= len(pairs) else {}
+    if not value.block:
+        pairs = {key: Text.at(str(one), value.line) for key, one in pairs.items()}
+    of_kafka = CONNECTOR in pairs or 2 * sum(map(is_known, pairs)) >= len(pairs)
+    return pairs if of_kafka else {}

@@ -148,6 +148,8 @@ def _of_text(source: Source, text: Text, path: tuple[str, ...]) -> _Found:
         yield key, text
     if text.block:
         yield from _of_lines(str(text), text.line + 1, path)
+    elif "\n" in text:  # in quotes, so that all of it stands in one line
+        yield from ((key, Text.at(one, text.line)) for key, one in _of_lines(str(text), 1, path))
     elif "=" in text:
         yield from _of_lines(_unfolded(source, text), text.line, path)
 

@@ -20,7 +20,7 @@ from ackproof.own_config.listed_topics import REPLICAS, listed, topic
 from ackproof.own_config.names import dotted, is_client
 from ackproof.own_config.parts import Format, Mount, Mounts, Node, Part, Source
 from ackproof.own_config.storage import log_dirs, of_container
-from ackproof.own_config.tree import Block, Text, block, items, text
+from ackproof.own_config.tree import Block, Text, block, flat, items, text
 from ackproof.scenario.kafka_keys import known
 
 #: Names of a sub-chart in the values of another chart.
@@ -110,6 +110,8 @@ def _chart(source: Source, chart: Block, root: Block) -> Part | None:
         for key, value in chart.items()
         if isinstance(value, Text) and nodes and _of_clients(key)
     )
+    if nodes and not any(node.storage for node in nodes):
+        _warn_of_storage(source, chart)
     stated = environment.version(image, source) if image else _version(source, chart)
     return Part(
         shape="Helm values" if nodes else "list of topics",
@@ -185,6 +187,25 @@ def _storage(source: Source, values: Block, settings: Settings) -> Storage | Non
             source=source.where(enabled),
         )
     return None
+
+
+#: Paths of values about storage, in the words of charts that are not known, and values without it.
+_OF_STORAGE = re.compile(
+    r"(?!zookeeper)(\w+\.)?(storage|persist\w*|volume\w*)(\.\w+)?", re.IGNORECASE
+)
+_WITHOUT = re.compile(r"false|none|ephemeral|emptydir|\[\]|\{\}", re.IGNORECASE)
+
+
+def _warn_of_storage(source: Source, chart: Block) -> None:
+    """Warn of the first value that may say that no volume holds the logs."""
+    for path, value in flat(chart).items():
+        if _OF_STORAGE.fullmatch(path) and _WITHOUT.fullmatch(value):
+            source.warnings.append(
+                f"{source.where(value)}: {path}={value}: this chart is not known, so the answer "
+                "does not know what holds the logs: perhaps no volume, and then each new pod has "
+                "an empty log"
+            )
+            return
 
 
 def _version(source: Source, chart: Block) -> Given | None:

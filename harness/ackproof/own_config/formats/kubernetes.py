@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -26,34 +28,61 @@ def read(source: Source) -> Part | None:
         for resource in (items(root, "items") if root.get("kind") == "List" else [root])
     ]
     maps = {
-        str(text(one, "metadata", "name")): block(one, place)
+        str(text(one, "metadata", "name")): _data(one)
         for one in resources
-        if (place := _DATA.get(str(text(one, "kind"))))
+        if str(text(one, "kind")) in _DATA
     }
+    refused: list[RefusalError] = []
     for resource in resources:
-        _resource(found, resource, maps)
+        _resource(found, resource, maps, refused)
     part = found.part("kubernetes")
+    if part.empty and refused:
+        raise refused[0]
     return None if part.empty else part
 
 
-#: Where resources with files or variables have them as plain text.
-_DATA = {"ConfigMap": "data", "Secret": "stringData"}
+#: Where resources with files or variables have them: as plain text, or in base64.
+_DATA = {"ConfigMap": ("data", ""), "Secret": ("stringData", "data")}
 
 
-def _resource(found: Containers, resource: object, maps: Mapping[str, Block]) -> None:
+def _data(resource: object) -> Block:
+    """Return the files and variables of a ConfigMap or a Secret."""
+    plain, coded = _DATA[str(text(resource, "kind"))]
+    found = Block(block(resource).line)
+    if coded:
+        of_secret = block(resource, coded).items()
+        found.update({key: _decoded(one) for key, one in of_secret if isinstance(one, Text)})
+    found.update(block(resource, plain))
+    return found
+
+
+def _files(found: Containers, resource: object, refused: list[RefusalError]) -> None:
+    """Add what the files and variables of a ConfigMap or a Secret describe."""
+    data = {
+        key: value
+        for key, value in _data(resource).items()
+        if isinstance(value, Text) and not key.startswith("_")  # such as Knative's `_example`
+    }
+    for key, value in data.items():
+        try:
+            found.add(_inside(found.source, value, key))
+        except (NotYamlError, RefusalError) as error:
+            line = error.line if isinstance(error, NotYamlError) and error.line else value.line
+            problem = f"{key} is not used: {error}"
+            found.source.warnings.append(f"{found.source.name}:{line}: {problem}")
+            refused.append(RefusalError(f"{key} (line {line}): {error}"))
+    if settings := environment.broker_settings(data, "", found.source):
+        name = str(text(resource, "metadata", "name") or "ConfigMap")
+        node = environment.node(name, settings, found.source, image="", count=None)
+        found.add(Part(shape="", nodes=(node,)))
+
+
+def _resource(
+    found: Containers, resource: object, maps: Mapping[str, Block], refused: list[RefusalError]
+) -> None:
     kind = str(text(resource, "kind") or "")
     if kind in _DATA:
-        data = {
-            key: value
-            for key, value in block(resource, _DATA[kind]).items()
-            if isinstance(value, Text) and not key.startswith("_")  # such as Knative's `_example`
-        }
-        for key, value in data.items():
-            found.add(_inside(found.source, value, key))
-        if settings := environment.broker_settings(data, "", found.source):
-            name = str(text(resource, "metadata", "name") or "ConfigMap")
-            node = environment.node(name, settings, found.source, image="", count=None)
-            found.add(Part(shape="", nodes=(node,)))
+        _files(found, resource, refused)
         return
     replicas = text(resource, "spec", "replicas") if kind in _COUNTED else None
     name = str(text(resource, "metadata", "name") or found.source.name)
@@ -109,18 +138,26 @@ def _mounts(source: Source, resource: Block, pod: Block, container: Block) -> Mo
 
 
 def _inside(source: Source, value: Text, name: str) -> Part | None:
-    """Read a file in a ConfigMap: settings, or the YAML of an application."""
-    if not (value.block and name.endswith((".yml", ".yaml"))):
+    """Read a file in a ConfigMap or a Secret: settings, or the YAML of an application.
+
+    Raises RefusalError, NotYamlError.
+    """
+    if not (name.endswith((".yml", ".yaml")) and "\n" in value):
         return embedded(source, value, name)
-    lines = "\n" * value.line  # so that each line has its number in the ConfigMap's file
+    # Each line of a block has its number in the file; a text in quotes stands in one line.
+    lines, line = ("\n" * value.line, 0) if value.block else ("", value.line)
+    inside = replace(source, text=f"{lines}{value}", line=line)
+    frameworks = (framework.read(inside) for framework in (spring, quarkus, micronaut))
+    return next((part for part in frameworks if part), None)
+
+
+def _decoded(value: Text) -> Text:
+    """Return the text of a value in base64; an empty text if it has none."""
     try:
-        inside = replace(source, text=f"{lines}{value}")
-        frameworks = (framework.read(inside) for framework in (spring, quarkus, micronaut))
-        return next((part for part in frameworks if part), None)
-    except (NotYamlError, RefusalError) as error:
-        line = error.line if isinstance(error, NotYamlError) and error.line else value.line
-        source.warnings.append(f"{source.name}:{line}: {name} is not used: {error}")
-        return None
+        text = base64.b64decode(re.sub(r"\s", "", value), validate=True).decode()
+    except ValueError:
+        return Text.at("", value.line)
+    return Text.at(text, value.line)
 
 
 _EXAMPLE = """\
