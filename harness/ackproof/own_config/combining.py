@@ -22,7 +22,7 @@ from ackproof.own_config.configuration import (
 )
 from ackproof.own_config.lookups import Watched
 from ackproof.own_config.names import misspelt, misspelt_of_client
-from ackproof.own_config.parts import Mounts, Node, Part, Rank
+from ackproof.own_config.parts import Mounts, Node, Part, Rank, may_decide
 from ackproof.own_config.storage import of_brokers
 from ackproof.scenario.kafka_keys import Scope
 from ackproof_model.kafka_settings import (
@@ -155,14 +155,15 @@ def _settings(brokers: Sequence[Node], notes: list[str]) -> dict[str, Given]:
                     f"{settings[key].source}: {key}={settings[key].value} outranks "
                     f"{by_rank[rank][0].value} ({by_rank[rank][0].source}), by Kafka's precedence"
                 )
-        default = _DEFAULTS.get(key, settings[key].value)
         others = _without(key, brokers) if max(by_rank) is Rank.STATIC else []
+        default = _DEFAULTS.get(key)
         if others and settings[key].value not in ("", default):
-            taken = _worse(key, [settings[key], Given(default, kafka_default())])
+            by_default = Given(default or "", kafka_default())
+            taken = _worse(key, [settings[key], by_default]) if default else settings[key]
+            counts = f", so that Kafka's default, {default}, counts there" if default else ""
             notes.append(
                 f"{key} differs between brokers: {_all([settings[key]])}, and the broker "
-                f"{_all(others[:1])} does not state it, so that Kafka's default, {default}, counts "
-                f"there; the answer takes {taken.value}"
+                f"{_all(others[:1])} does not state it{counts}; the answer takes {taken.value}"
             )
             if taken is not settings[key]:
                 del settings[key]
@@ -172,16 +173,16 @@ def _settings(brokers: Sequence[Node], notes: list[str]) -> dict[str, Given]:
 def _without(key: str, brokers: Sequence[Node]) -> list[Given]:
     """Return the ids of brokers that do not state a setting, if every broker that does has an id.
 
-    Only the settings count of which one value loses more than another.
+    Only the settings count that may decide about a record.
     """
-    if key not in _SMALLER_LOSES:
+    if not (key in _SMALLER_LOSES or (may_decide(key) and _matters(key))):
         return []
-    stating = [node for node in brokers if key in node.settings]
+    stating = [node for node in brokers if key in {*node.settings}]  # to compare is no use
     if not all(node.ids for node in stating):
         return []
     known = {given.value for node in stating for given in node.ids}
-    silent = [node for node in brokers if node.rank is Rank.STATIC and key not in node.settings]
-    return [node.ids[0] for node in silent if node.ids and node.ids[0].value not in known]
+    ids = [node.ids[0] for node in brokers if node.rank is Rank.STATIC and node.ids]
+    return [given for given in ids if given.value not in known]
 
 
 def _of_controllers(nodes: Sequence[Node]) -> dict[str, Given]:

@@ -309,7 +309,7 @@ class Source:
             else:
                 settings |= self._setting(key, value)
         for (where, by), keys in filled.items():
-            if named := ", ".join(key for key in keys if _DECIDES.fullmatch(key)):
+            if named := ", ".join(key for key in keys if may_decide(key)):
                 self.warnings.append(f"{where}: {named}: not stated: {by}")
         return settings
 
@@ -328,7 +328,7 @@ class Source:
         return {key: Given(value.strip(), where)}
 
     def _note(self, warning: str, key: str) -> None:
-        if _DECIDES.fullmatch(key):
+        if may_decide(key):
             self.warnings.append(warning)
 
 
@@ -340,6 +340,11 @@ def _filled_in(key: str, value: str) -> str:
         return f"the engine fills in {match[1]}"
     match = _PLACEHOLDER.search(value)
     return f"{match[1]} fills it in" if match and match[2] is None else ""
+
+
+def may_decide(key: str) -> bool:
+    """Whether a setting may decide about a record, by its name."""
+    return bool(_DECIDES.fullmatch(key))
 
 
 def has_value(key: str, value: str) -> bool:

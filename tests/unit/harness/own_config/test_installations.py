@@ -123,6 +123,9 @@ services:
         ("min.insync.replicas", "2", None),  # the other broker's default loses more
         ("offsets.topic.replication.factor", "1", "1"),
         ("offsets.topic.replication.factor", "5", None),
+        ("replica.lag.time.max.ms", "5000", "5000"),
+        ("log.retention.ms", "1000", "1000"),
+        ("num.io.threads", "16", "16"),  # no record depends on it
     ],
 )
 def test_a_setting_that_only_some_brokers_state_is_reported(
