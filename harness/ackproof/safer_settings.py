@@ -26,7 +26,7 @@ KAFKA = "kafka.version"
 BROKERS = "brokers"
 #: The name under which a change gives the logs a volume.
 STORAGE = "storage"
-_USUAL_REPLICAS = 3
+USUAL_REPLICAS = 3
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
 
@@ -99,13 +99,13 @@ def candidates(now: Protection) -> Iterator[Change]:
         )
     if minimum < replicas - 1:
         yield _minimum(replicas, replicas - 1)
-    if replicas < _USUAL_REPLICAS and now.brokers is not None and now.brokers < _USUAL_REPLICAS:
+    if replicas < USUAL_REPLICAS and now.brokers is not None and now.brokers < USUAL_REPLICAS:
         yield more_brokers()
-    elif replicas < _USUAL_REPLICAS:
+    elif replicas < USUAL_REPLICAS:
         yield Change(
             setting=REPLICATION_FACTOR,
-            value=str(_USUAL_REPLICAS),
-            cost=f"{spelled(_USUAL_REPLICAS)} copies of the data, on as many brokers",
+            value=str(USUAL_REPLICAS),
+            cost=f"{spelled(USUAL_REPLICAS)} copies of the data, on as many brokers",
         )
     if now.zookeeper or not now.elr:
         yield _elr(now)
@@ -128,8 +128,8 @@ def more_brokers() -> Change:
     """Return the change of a cluster that is too small for the usual number of replicas."""
     return Change(
         setting=BROKERS,
-        value=str(_USUAL_REPLICAS),
-        cost=f"more machines; then {REPLICATION_FACTOR}={_USUAL_REPLICAS} for each topic, also for "
+        value=str(USUAL_REPLICAS),
+        cost=f"more machines; then {REPLICATION_FACTOR}={USUAL_REPLICAS} for each topic, also for "
         "__consumer_offsets",
     )
 

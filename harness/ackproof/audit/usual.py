@@ -9,17 +9,22 @@ from ackproof.audit.answer import Answer
 from ackproof.audit.assumption import Versions
 from ackproof.audit.effective import unstated
 from ackproof.audit.setups import KAFKA, MINIMUM, MODE, REPLICAS, UNCLEAN, Setup
-from ackproof.kafka_versions import DEFAULT_KAFKA
-from ackproof_model.kafka_settings import ACKS, ENABLE_IDEMPOTENCE
+from ackproof.kafka_versions import DEFAULT_KAFKA, uses_zookeeper
+from ackproof.safer_settings import USUAL_REPLICAS
+from ackproof.scenario.kafka_clients import java_producer_defaults
+from ackproof_model.configuration import Profile
+from ackproof_model.kafka_settings import ACKS, BROKER_DEFAULTS, ENABLE_IDEMPOTENCE
 
-#: Usual values; of others the last one is used, which for versions of clients is the newest.
+_PRODUCER = java_producer_defaults(DEFAULT_KAFKA)
+#: Usual values: defaults of today's release, but for the replicas. Of other settings the last value
+#: is used, which for versions of clients is the newest.
 _USUAL = {
-    REPLICAS: "3",
-    MINIMUM: "1",
-    UNCLEAN: "false",
-    MODE: "kraft",
-    ACKS: "all",
-    ENABLE_IDEMPOTENCE: "true",
+    REPLICAS: str(USUAL_REPLICAS),
+    MINIMUM: BROKER_DEFAULTS[MINIMUM],
+    UNCLEAN: str(Profile.of(DEFAULT_KAFKA).unclean_by_default).lower(),
+    MODE: "zookeeper" if uses_zookeeper(DEFAULT_KAFKA) else "kraft",
+    ACKS: str(_PRODUCER[ACKS]),
+    ENABLE_IDEMPOTENCE: str(_PRODUCER[ENABLE_IDEMPOTENCE]).lower(),
 }
 
 
