@@ -12,6 +12,7 @@ from functools import cache
 from ackproof.kafka_versions import FEATURES_SINCE, WITH_ELR, numbers
 from ackproof_model.kafka_settings import (
     ACKS,
+    AUTO_LEADER_REBALANCE_ENABLE,
     BROKER_RACK,
     ELIGIBLE_LEADER_REPLICAS_VERSION,
     LOG_FLUSH_INTERVAL_MESSAGES,
@@ -58,9 +59,9 @@ class Protection:
     """What protects the acked records of a partition.
 
     unclean: a replica outside the ISR may be elected. elr: eligible leader replicas are on. racks:
-    the number of racks over which replicas are spread, 0 without racks. flushes_every_record: a log
-    is flushed before the ack. brokers: their number, None if it is not known. without_volume: no
-    volume holds the logs.
+    the number of racks over which replicas are spread, 0 without racks. balanced: the preferred
+    replica is elected by itself. flushes_every_record: a log is flushed before the ack. brokers:
+    their number, None if it is not known. without_volume: no volume holds the logs.
     """
 
     kafka: str
@@ -71,6 +72,7 @@ class Protection:
     zookeeper: bool
     elr: bool
     racks: int = 0
+    balanced: bool = False
     flushes_every_record: bool = False
     brokers: int | None = None
     without_volume: bool = False
@@ -122,6 +124,14 @@ def candidates(now: Protection) -> Iterator[Change]:
         )
     if replicas > 1 and minimum < replicas:
         yield _minimum(replicas, replicas)
+    if now.balanced:
+        yield Change(
+            setting=AUTO_LEADER_REBALANCE_ENABLE,
+            value="false",
+            cost="leaders stay where restarts and failures have put them until somebody asks for "
+            "an election",
+            costly=True,
+        )
 
 
 def more_brokers() -> Change:

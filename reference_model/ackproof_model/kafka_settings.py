@@ -45,6 +45,7 @@ SEGMENT_BYTES: Final = "segment.bytes"
 UNCLEAN_LEADER_ELECTION_ENABLE: Final = "unclean.leader.election.enable"
 
 # Brokers and controllers.
+AUTO_LEADER_REBALANCE_ENABLE: Final = "auto.leader.rebalance.enable"
 BROKER_RACK: Final = "broker.rack"
 BROKER_SESSION_TIMEOUT_MS: Final = "broker.session.timeout.ms"
 DEFAULT_REPLICATION_FACTOR: Final = "default.replication.factor"

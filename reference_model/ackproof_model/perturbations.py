@@ -14,7 +14,8 @@ from dataclasses import dataclass, fields, replace
 class Counts:
     """How many perturbations of each kind, in total over the brokers of a partition.
 
-    `math.inf` stands for any number. The fields are those of `adversary.Budgets`.
+    `math.inf` stands for any number. The fields are those of `adversary.Budgets`. The moves of
+    faults are counted apart (`WorstCase.moves`).
     """
 
     kills: float = 0
@@ -23,6 +24,7 @@ class Counts:
     shrinks: float = 0
     fencings: float = 0
     leader_moves: float = 0
+    reassignments: float = 0
 
     def each(self) -> tuple[float, ...]:
         return (
@@ -32,6 +34,7 @@ class Counts:
             self.shrinks,
             self.fencings,
             self.leader_moves,
+            self.reassignments,
         )
 
     @property
@@ -41,7 +44,12 @@ class Counts:
     @property
     def without_shrinks(self) -> float:
         """The total without ISR shrinks, which neither end nor depose a broker."""
-        return self.kills + self.power_losses + self.clean_stops + self.fencings + self.leader_moves
+        return self.ends + self.leader_moves + self.reassignments
+
+    @property
+    def ends(self) -> float:
+        """How many brokers end or lose their session."""
+        return self.kills + self.power_losses + self.clean_stops + self.fencings
 
     def within(self, other: Counts) -> bool:
         """Whether each number is at most that of the other."""
@@ -52,6 +60,7 @@ class Counts:
             and self.shrinks <= other.shrinks
             and self.fencings <= other.fencings
             and self.leader_moves <= other.leader_moves
+            and self.reassignments <= other.reassignments
         )
 
     def plus(self, other: Counts) -> Counts:
@@ -93,6 +102,7 @@ _WORDS = (
     ("ISR shrink", "ISR shrinks"),
     ("lost session", "lost sessions"),
     ("planned election", "planned elections"),
+    ("reassignment", "reassignments"),
 )
 
 

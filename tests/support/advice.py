@@ -327,6 +327,7 @@ def excepted(risk: Risk, change: Decision, kafka: str) -> bool:
     B12: rare, and only a partition with several replicas can have it; the upgrade stands beside.
     B27: several failures are reported only where the topic itself loses nothing by them, and an
     assumed number of replicas only where min.insync.replicas is assumed: a safer topic shows more.
+    B56, B57: rare; only three replicas can have the first, only eligible leader replicas the other.
     """
     more = change.setting in (BROKERS, names.REPLICATION_FACTOR)
     more |= f"{names.REPLICATION_FACTOR}=" in change.together_with
@@ -336,5 +337,6 @@ def excepted(risk: Risk, change: Decision, kafka: str) -> bool:
         (plain and risk.case in ("B17", "B18"))
         or (change.setting.endswith("auto.offset.reset") and risk.effect is Effect.REPROCESSED)
         or (risk.case == "B12" and more)
+        or (risk.rare and risk.case in ("B56", "B57"))
         or (risk.case == "B27" and (len(risk.failures) > 1 or assumed))
     )

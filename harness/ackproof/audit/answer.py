@@ -120,6 +120,7 @@ class Word(StrEnum):
 
     LOSES = "LOSES"
     CAN_LOSE = "CAN LOSE"
+    RARELY = "rarely"
     REPEATS = "repeats"
     REORDERS = "reorders"
     SKIPS = "skips"
@@ -227,6 +228,8 @@ class Promised:
 class Ways:
     """How many sets of failures lose acked records. Of long ones only the mildest are counted.
 
+    Rare ones are counted only if there are no others.
+
     always: those that lose under all values of what is unstated. sometimes: the others.
     unstated: the settings on which a loss depends.
     """
@@ -245,6 +248,7 @@ class Facts:
     case: str
     certain: bool
     own: Condition
+    rare: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -406,7 +406,7 @@ def loses_more(after: Setup, before: Setup) -> bool:
 
 
 def _losing(setup: Setup) -> list[Failures]:
-    searched = [failures_of(one.failures) for one in found_sets(setup).losing]
+    searched = [failures_of(one.failures) for one in found_sets(setup).losing if not one.rare]
     return [*searched, *(risk.failures for risk in _found(Subject.LOSSES, setup))]
 
 

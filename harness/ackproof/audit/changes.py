@@ -11,7 +11,7 @@ from ackproof import safer_settings
 from ackproof.audit.answer import Decision, Effect
 from ackproof.audit.availability import stop_verb, stopped_when, stopping
 from ackproof.audit.effective import unstated
-from ackproof.audit.failure import Failures, covers, how_rare
+from ackproof.audit.failure import Failure, Failures, covers, how_rare
 from ackproof.audit.producers import producers
 from ackproof.audit.remedies import idempotence
 from ackproof.audit.replication import (
@@ -45,6 +45,7 @@ from ackproof.safer_settings import BROKERS, STORAGE, Change, Protection, knows_
 from ackproof_model.configuration import Profile
 from ackproof_model.kafka_settings import (
     ACKS,
+    AUTO_LEADER_REBALANCE_ENABLE,
     BROKER_RACK,
     LOG_FLUSH_INTERVAL_MESSAGES,
     OFFSETS_TOPIC_REPLICATION_FACTOR,
@@ -76,6 +77,7 @@ def _candidates(one: Replication) -> tuple[Change, ...]:
                 zookeeper=one.zookeeper,
                 elr=elr,
                 racks=one.racks,
+                balanced=one.balanced and one.replicas > 2,
                 flushes_every_record=one.flushes_every_record,
                 brokers=one.brokers,
                 without_volume=bool(one.emptied),
@@ -95,6 +97,7 @@ _EFFECTS: Mapping[str, Callable[[Replication, str], Replication]] = {
     MINIMUM: lambda one, value: replace(one, min_insync_replicas=int(value)),
     REPLICAS: lambda one, value: replace(one, replicas=int(value)),
     ELR: lambda one, value: replace(one, elr=True, kafka_version=_NEWEST),
+    AUTO_LEADER_REBALANCE_ENABLE: lambda one, value: replace(one, balanced=False),
     LOG_FLUSH_INTERVAL_MESSAGES: lambda one, value: replace(one, flushes_every_record=True),
 }
 
@@ -142,6 +145,7 @@ def applied(setup: Setup, change: Change) -> Setup:
         zookeeper=after.zookeeper,
         combined=after.combined > 0,
         racks=after.racks,
+        balanced=after.balanced,
         flushes_every_record=after.flushes_every_record,
         emptied=after.emptied,
     )
@@ -226,10 +230,14 @@ def _further(plans: Sequence[_Plan], every: tuple[Replication, ...]) -> Iterator
 
 
 def _removes(plan: _Plan, every: Sequence[Replication], failures: Failures) -> bool:
-    """Whether nothing is lost by these failures after some changes, and no others lose."""
+    """Whether nothing is lost by these failures after some changes, and no others lose.
+
+    A loss that is not rare is also removed if only rare ones are left.
+    """
     for one in every:
-        after = sets_of(_after_all(one, plan))
-        if not after.keeps(failures) or _adds_losses(after, sets_of(one)):
+        before, after = sets_of(one), sets_of(_after_all(one, plan))
+        left = after.rarely_loses(failures) and not before.rarely_loses(failures)
+        if not (left or after.keeps(failures)) or _adds_losses(after, before):
             return False
     return True
 
@@ -240,10 +248,12 @@ def _after_all(one: Replication, plan: _Plan) -> Replication:
 
 @cache
 def _adds_losses(after: FailureSets, before: FailureSets) -> bool:
-    """Whether some failures lose that did not lose before."""
+    """Whether some failures lose that did not lose before; rare losses do not count."""
     known = [failures_of(one.failures) for one in before.losing]
     return not all(
-        any(covers(one, failures_of(loss.failures)) for one in known) for loss in after.losing
+        any(covers(one, failures_of(loss.failures)) for one in known)
+        for loss in after.losing
+        if not loss.rare
     )
 
 
@@ -369,7 +379,11 @@ def _present(setup: Setup, setting: str) -> Given:
     if setting in setup.when:
         return unstated(setup, setting)
     default = kafka_default(setup.partition.kafka_version)
-    values = {LOG_FLUSH_INTERVAL_MESSAGES: "9223372036854775807", ELR: "0"}
+    values = {
+        AUTO_LEADER_REBALANCE_ENABLE: "true",
+        LOG_FLUSH_INTERVAL_MESSAGES: "9223372036854775807",
+        ELR: "0",
+    }
     return Given(values.get(setting, ""), default if setting in values else NoFile.ASSUMED)
 
 
@@ -488,5 +502,6 @@ def _weight(every: _Alike) -> tuple[int, ...]:
 
 @cache
 def _sizes(found: FailureSets) -> Counter[int]:
+    """Count the sets that lose or may lose, without moves, which were not always searched."""
     sets = [*(one.failures for one in found.losing), *found.undecided]
-    return Counter(how_rare(failures_of(one))[1] for one in sets)
+    return Counter(how_rare(failures_of(one))[1] for one in sets if Failure.REASSIGNMENT not in one)

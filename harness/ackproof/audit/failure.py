@@ -18,6 +18,7 @@ class Failure(StrEnum):
     CLEAN_RESTART = "clean_restart"
     RECREATED = "recreated"
     LEADER_MOVE = "leader_move"
+    REASSIGNMENT = "reassignment"
     POWER_LOSS = "power_loss"
     DISK_REPLACED = "disk_replaced"
     LAG = "lag"
@@ -68,6 +69,11 @@ EVENTS: Mapping[Failure, Event] = {
         meaning="the followers are slow or cut off until they leave the ISR, however many",
         once="followers fall behind",
         perturbation="shrinks",
+    ),
+    Failure.REASSIGNMENT: Event(
+        meaning="an operator moves replicas to other brokers, or cancels such a move",
+        once="replicas are moved to other brokers",
+        several="replicas are moved {} times",
     ),
     Failure.CRASH: Event(
         meaning="a broker's process dies; its log stays",

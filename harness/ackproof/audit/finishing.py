@@ -83,13 +83,14 @@ def _severity(risk: Risk) -> tuple[int, ...]:
 
 
 def _ways(lost: Sequence[Risk]) -> Ways:
-    every = {risk.failures for risk in lost}
+    counted = [risk for risk in lost if not risk.rare] or lost
+    every = {risk.failures for risk in counted}
     mildest = {one for one in every if len(one) < 3 or not _milder_exists(one, every)}
-    always = {risk.failures for risk in lost if not risk.when} & mildest
+    always = {risk.failures for risk in counted if not risk.when} & mildest
     return Ways(
         always=len(always),
         sometimes=len(mildest - always),
-        unstated=tuple(dict.fromkeys(key for risk in lost for key in risk.when)),
+        unstated=tuple(dict.fromkeys(key for risk in counted for key in risk.when)),
     )
 
 

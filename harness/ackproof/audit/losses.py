@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -34,10 +34,18 @@ from ackproof_model.worst_case.failure_sets import (
     Loss,
 )
 from ackproof_model.worst_case.minima import Minimum, Question
+from ackproof_model.worst_case.moves import MISSED_EPOCH, REMOVED_MEMBER, Way
 from ackproof_model.worst_case.story import Story, story
 
 #: The cases of losses that a search finds (`case_of`).
-_CASES = tuple(f"B{number}" for number in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 31, 34, 53, 54))
+_CASES = tuple(
+    f"B{number}" for number in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 31, 34, 53, 54, 56, 57)
+)
+#: The cases of losses by elections and moves that are rare.
+_OF_WAYS: Mapping[Way | None, tuple[str, str]] = {
+    MISSED_EPOCH: ("B56", "missed epoch"),
+    REMOVED_MEMBER: ("B57", "removed replica"),
+}
 
 UNCLEAN_ELECTION = "unclean election"
 #: The cause of a loss that is certain: the disk of the sole replica.
@@ -93,15 +101,22 @@ def _risk(setup: Setup, loss: Loss, in_force: Setup) -> Risk:
     failures = failures_of(loss.failures)
     verb = "are lost" if loss.certain else "may be lost"
     text = f"{phrase(failures, setup.partition.replication_factor)}: acked records {verb}"
-    case = case_of(in_force, failures)
-    cause = UNCLEAN_ELECTION if case in _UNCLEAN else _SOLE if loss.certain else ""
-    return KIND.risk(setup, failures, text=text, certain=loss.certain, case=case, cause=cause)
+    case, cause = _OF_WAYS.get(loss.way, (case_of(in_force, failures), ""))
+    cause = cause or (UNCLEAN_ELECTION if case in _UNCLEAN else _SOLE if loss.certain else "")
+    risk = KIND.risk(setup, failures, text=text, certain=loss.certain, case=case, cause=cause)
+    # Copies do not protect a record that a removed or late replica takes with it.
+    return replace(risk, rare=True, copies=None) if loss.rare else risk
 
 
 def traced(setup: Setup, known: Risk) -> Risk:
     """Return a loss of this setup with its trace, and with the records that are at risk."""
     failures = known.failures
     loss = next(one for one in found_sets(setup).losing if failures_of(one.failures) == failures)
+    if loss.way:
+        text = f"{known.text}: {loss.way.at_risk}"
+        return replace(
+            known, trace=loss.way.steps, at_risk=loss.way.at_risk, text=text, untraced=None
+        )
     if loss.found is None:
         argument = tuple(_argument(setup, loss))
         return replace(known, trace=argument, at_risk=loss.at_risk, untraced=None)
@@ -165,7 +180,11 @@ def case_of(setup: Setup, failures: Sequence[Failure]) -> str:
     if configuration.acks != "all" and not sole:
         if configuration.acks == "0":
             return "B1"
-        planned = {Failure.LEADER_MOVE, Failure.CLEAN_RESTART}.issuperset(failures)
+        planned = {
+            Failure.LEADER_MOVE,
+            Failure.CLEAN_RESTART,
+            Failure.REASSIGNMENT,
+        }.issuperset(failures)
         return "B3" if Failure.LOST_SESSION in failures else "B53" if planned else "B2"
     if taken:
         return _by_lost_log(configuration, failures, emptied=emptied)

@@ -66,6 +66,7 @@ def grid(assumed: Assumed) -> Grid:
             case=risk.case,
             certain=risk.likelihood == "certain",
             own=tuple(space.without(risk.when).items()),
+            rare=risk.rare,
         )
         having[facts] = having.get(facts, 0) | points
     return Grid(

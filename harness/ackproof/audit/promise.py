@@ -141,7 +141,8 @@ def _where(answer: Answer, promised: Promised) -> tuple[str, str, str, str, Fail
 
 
 def _unknown(answer: Answer, failures: Failures) -> bool:
-    """Whether racks or containers fail of which no file says anything: nothing was searched."""
+    """Whether racks or containers fail, or replicas move, where nothing was searched."""
     searched = {failure for each in answer.survives for failure in each}
     searched |= {failure for risk in answer.risks for failure in risk.failures}
-    return any(one in failures and one not in searched for one in (Failure.RACK, Failure.RECREATED))
+    optional = (Failure.RACK, Failure.RECREATED, Failure.REASSIGNMENT)
+    return any(one in failures and one not in searched for one in optional)

@@ -24,8 +24,8 @@ class Replication:
     """The settings that decide which failures lose records; setups with equal ones lose alike.
 
     unclean, elr: as stated, None for the version's default. brokers: as in `Configuration`. racks,
-    flushes_every_record, recreates, emptied: as in `Setup`. combined: the number of nodes with both
-    roles, 0 for nodes with one.
+    balanced, flushes_every_record, recreates, emptied: as in `Setup`. combined: the number of nodes
+    with both roles, 0 for nodes with one.
     """
 
     kafka_version: str
@@ -41,6 +41,7 @@ class Replication:
     combined: int
     recreates: bool = False
     emptied: frozenset[Failure] = frozenset()
+    balanced: bool = False
 
     @property
     def never_acked(self) -> bool:
@@ -69,6 +70,7 @@ def replication_of(setup: Setup, partition: Configuration | None = None) -> Repl
         combined=setup.own.combined.value if setup.combined and setup.own.combined else 0,
         recreates=setup.recreates,
         emptied=setup.emptied,
+        balanced=setup.balanced,
     )
 
 
@@ -90,6 +92,10 @@ def exposed(one: Replication) -> Exposed:
     return _exposed(
         representative(rules_of(one)),
         acks_0=one.acks == "0",
+        acks_1=one.acks == "1",
+        # Three replicas are the fewest of which a leader may miss an epoch.
+        balanced=one.balanced and one.replicas > 2,
+        movable=one.brokers is None or one.brokers > one.replicas,
         # A power loss ends a container, too.
         flushed=one.flushes_every_record and Failure.CRASH not in one.emptied,
         racks=one.racks,
@@ -104,6 +110,9 @@ def _exposed(
     question: Question,
     *,
     acks_0: bool,
+    acks_1: bool,
+    balanced: bool,
+    movable: bool,
     flushed: bool,
     racks: int,
     combined: int,
@@ -113,6 +122,9 @@ def _exposed(
     return Exposed(
         question=question,
         acks_0=acks_0,
+        acks_1=acks_1,
+        balanced=balanced,
+        movable=movable,
         flushed=flushed,
         racks=racks,
         combined=combined,
@@ -154,13 +166,13 @@ def rules_of(one: Replication) -> Question:
 
 
 def losing(setup: Setup, partition: Configuration) -> tuple[Failures, ...]:
-    """Return the smallest losing sets of another partition of the same cluster."""
+    """Return the smallest losing sets of another partition of the same cluster; no rare ones."""
     return losing_sets(replication_of(setup, partition))
 
 
 @cache
 def losing_sets(one: Replication) -> tuple[Failures, ...]:
-    return tuple(failures_of(loss.failures) for loss in sets_of(one).losing)
+    return tuple(failures_of(loss.failures) for loss in sets_of(one).losing if not loss.rare)
 
 
 @cache

@@ -39,6 +39,7 @@ from ackproof.own_config.configuration import (
 from ackproof.scenario.kafka_keys import ignored
 from ackproof_model.configuration import OLDEST, Configuration, Profile, Reader
 from ackproof_model.kafka_settings import (
+    AUTO_LEADER_REBALANCE_ENABLE,
     DEFAULT_REPLICATION_FACTOR,
     ELIGIBLE_LEADER_REPLICAS_VERSION,
     FLUSH_MESSAGES,
@@ -114,7 +115,8 @@ class Setup:
 
     partition: the settings that the model reads, including brokers and version. when: the assumed
     values of unstated settings. settings: the stated ones that decide, with their sources. racks:
-    the number of racks over which replicas are spread, 0 without racks. flushes_every_record:
+    the number of racks over which replicas are spread, 0 without racks. balanced: whether the
+    preferred replica is elected by itself after its broker has returned. flushes_every_record:
     whether a log is flushed before the ack. defaults_hold: whether settings that the topic and the
     brokers omit have Kafka's defaults. refusal: why the producer's library refuses its settings; ''
     if it accepts them. recreates: whether no volume holds the logs of brokers. emptied: the
@@ -132,6 +134,7 @@ class Setup:
     controllers: int = 0
     combined: bool = False
     racks: int = 0
+    balanced: bool = False
     flushes_every_record: bool = False
     defaults_hold: bool = True
     refusal: str = ""
@@ -179,6 +182,7 @@ def _of(
 ) -> Iterator[Setup]:
     flushed = topic.settings.get(_FLUSHES[0]) or own.broker.get(_FLUSHES[1])
     storage = Given(str(own.storage.holder), own.storage.source) if own.storage else None
+    rebalances = _rebalances(own)
     for (kafka, zookeeper, of_version), factor in product(versions, tuple(_replicas(own, topic))):
         combinations = product(
             tuple(_minima(own, topic, kafka, factor[0])),
@@ -193,6 +197,7 @@ def _of(
                 UNCLEAN: unclean[1],
                 **({_FLUSHES[1]: flushed} if flushed else {}),
                 **({STORAGE: storage} if storage else {}),
+                **({AUTO_LEADER_REBALANCE_ENABLE: rebalances} if rebalances else {}),
                 **writes.settings,
             }
             yield Setup(
@@ -224,6 +229,7 @@ def _of(
                 controllers=own.controllers.value if own.controllers else 0,
                 combined=own.combined is not None,
                 racks=racks[0],
+                balanced=rebalances is None or rebalances.value.lower() != "false",
                 flushes_every_record=flushed is not None and flushed.value.strip() == "1",
                 defaults_hold=_defaults_hold(own, topic),
                 refusal=writes.refusal,
@@ -261,6 +267,14 @@ def _configuration(
         brokers=brokers if brokers >= replicas else None,
         elr=None if level is None else level.value.strip() not in ("", "0"),
     )
+
+
+def _rebalances(own: OwnConfig) -> Given | None:
+    """Return whether the preferred replica is elected by itself; None for Kafka's default, true.
+
+    With KRaft the controllers' value decides.
+    """
+    return (own.controller or own.broker).get(AUTO_LEADER_REBALANCE_ENABLE)
 
 
 def unread(setup: Setup) -> Iterator[str]:

@@ -39,6 +39,7 @@ _WORDS: Mapping[Effect, tuple[Word, Word]] = {
 STOPS = (Effect.WRITES_STOP, Effect.READS_STOP)
 
 _CRASH, _LAG, _POWER = Failure.CRASH, Failure.LAG, Failure.POWER_LOSS
+_MOVE = Failure.REASSIGNMENT
 #: Failures that are shown if they are safe, too; larger sets replace their parts.
 _FAMILIAR: tuple[Failures, ...] = (
     (Failure.RECREATED,),
@@ -49,6 +50,9 @@ _FAMILIAR: tuple[Failures, ...] = (
     (_LAG, _CRASH),
     (_LAG, _POWER),
     (_LAG, Failure.DISK_REPLACED),
+    (Failure.LEADER_MOVE, _CRASH, _CRASH),
+    (_MOVE, _MOVE, _LAG, _CRASH),
+    (_MOVE, _MOVE, _MOVE, _LAG, _CRASH),
     (Failure.RACK,),
     (_CRASH, _CRASH),
     (_POWER, _POWER),
@@ -114,6 +118,13 @@ class _Part:
         return set(merging.undecided(self.grid))
 
     @property
+    def rare(self) -> Iterator[Failures]:
+        """The sets of failures whose losses are rare."""
+        for facts, _ in self._risks.get(Effect.LOST, ()):
+            if facts.rare:
+                yield facts.failures
+
+    @property
     def losing(self) -> Iterable[Failures]:
         return (facts.failures for facts, _ in self._risks.get(Effect.LOST, ()))
 
@@ -124,7 +135,7 @@ class _Part:
 
         case: only risks of this known case.
         """
-        having = certain = 0
+        having = certain = usual = 0
         by_own: dict[Condition, int] = {}
         for facts, points in self._risks.get(effect, ()):
             if case in (None, facts.case) and (
@@ -132,6 +143,7 @@ class _Part:
             ):
                 having |= points
                 certain |= points if facts.certain else 0
+                usual |= 0 if facts.rare else points
                 by_own[facts.own] = by_own.get(facts.own, 0) | points
         if not having:
             return none
@@ -142,8 +154,9 @@ class _Part:
             if not own or points & ~always
             for _, when in self._space.boxes(points)
         )
+        rarely = effect is Effect.LOST and not usual
         return Cell(
-            word=_WORDS[effect][having == certain],
+            word=Word.RARELY if rarely else _WORDS[effect][having == certain],
             conditions=conditions if all(conditions) else (),
         )
 
@@ -202,17 +215,26 @@ _Cells = Mapping[Failures, tuple[Cell, ...]]
 
 
 def _losses(answer: Answer, parts: Sequence[_Part]) -> _Cells:
-    """Return the cells about losses, for familiar failures and for failures that lose."""
+    """Return the cells about losses, for familiar failures and for failures that lose.
+
+    Three failures and more that rarely lose are shown only if they are familiar.
+    """
     every = [*_FAMILIAR, *(risk.failures for risk in answer.risks if risk.effect is Effect.LOST)]
     for part in parts:
         every += part.losing
+    rare = {failures for failures in _rare(parts) if len(failures) > 2}
     alike: dict[tuple[str, ...], Failures] = {}
     for failures in every:
-        alike.setdefault(tuple(sorted(failures)), failures)
+        if failures in _FAMILIAR or failures not in rare:
+            alike.setdefault(tuple(sorted(failures)), failures)
     return {
         failures: tuple(part.lost(failures) for part in parts)
         for failures in sorted(alike.values(), key=how_rare)
     }
+
+
+def _rare(parts: Sequence[_Part]) -> set[Failures]:
+    return {failures for part in parts for failures in part.rare}
 
 
 def _without_repetition(
@@ -264,7 +286,8 @@ def _loss_rows(parts: Sequence[_Part], cells: _Cells) -> tuple[list[Row], int]:
     ranked = sorted(short, key=lambda group: _rank(shown[group[0]]))[:_MOST_ROWS]
     recent = [group for group in ranked if _rank(shown[group[0]]) < _OLD]
     ranked = ranked[: max(len(recent), _ENOUGH_ROWS)]
-    lost = [group for group in ranked if set(shown[group[0]]) != {_SAFE}]
+    rare = _rare(parts)
+    lost = [group for group in ranked if set(shown[group[0]]) != {_SAFE} and group[0] not in rare]
     ranked += long[: max(0, _ENOUGH_LOST - len(lost), _ENOUGH_ROWS - len(ranked))]
     rows = [
         Row(
@@ -298,7 +321,7 @@ def _rank(cells: tuple[Cell, ...]) -> int:
     """Return the rank of a row; rows that concern only old versions are left out first."""
     if set(cells) == {_SAFE}:
         return 1
-    lost = [cell for cell in cells if cell.word in _WORDS[Effect.LOST]]
+    lost = [cell for cell in cells if cell.word in (*_WORDS[Effect.LOST], Word.RARELY)]
     if any(not cell.conditions for cell in lost):
         return 0
     return 2 if any(_recent(cell) for cell in lost) else _OLD

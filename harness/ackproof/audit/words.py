@@ -76,8 +76,7 @@ def phrase_of(alike: Sequence[Failures], replicas: int | None = None) -> str:
     if every != {tuple(sorted(failures)) for failures in alike}:
         others_like_it = "another set" if len(alike) == 2 else f"{len(alike) - 1} sets"
         return f"{phrase(first, replicas)}, or {others_like_it} like it"
-    before = [phrase((failure,)) for failure in others]
-    return f"{_joined(before)}, then {_joined(parts)}" if before else _joined(parts)
+    return f"{phrase(others)}, then {_joined(parts)}" if others else _joined(parts)
 
 
 def phrase_of_any(sets: Iterable[Failures], replicas: int | None = None) -> str:

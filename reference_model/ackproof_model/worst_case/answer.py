@@ -188,13 +188,16 @@ def _loses_by_delay(configuration: Configuration, worst: WorstCase) -> str:
     return ""
 
 
-def misses_an_epoch(replicas: float, counts: Counts) -> bool:
+def misses_an_epoch(replicas: float, counts: Counts, *, balanced: bool = False) -> bool:
     """Whether a leader may hand over, lead again without knowing so, and end or hand over.
 
     It then keeps the log end offset of a third replica, which may have truncated in between
     (`replica.learn`); a partition that moves may have one. The searched rules leave that out.
+    balanced: the preferred replica is elected by itself after its broker has returned
+    (`auto.leader.rebalance.enable`).
     """
-    return replicas > 2 and counts.leader_moves > 0 and counts.without_shrinks > 2
+    elected = counts.leader_moves > 0 or (balanced and counts.ends > 0)
+    return replicas > 2 and elected and counts.without_shrinks > 2
 
 
 def _keeps_removed(question: Question, worst: WorstCase) -> bool:

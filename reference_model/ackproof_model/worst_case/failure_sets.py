@@ -1,9 +1,9 @@
 """The smallest sets of failures that lose an acked record, and the largest that lose none.
 
 Failures are an operator's events; each becomes perturbations of the adversary in any order and at
-any time (`perturbations`). A set of failures loses if it allows a stored minimum. It loses nothing
-if searches or an argument exclude every loss. Otherwise it is undecided: also if a leader may miss
-an epoch, which the searches leave out (docs/reports-to-kafka/missed-leader-epoch.md).
+any time (`perturbations`). A set of failures loses if it allows a stored minimum, or by the rules
+of `moves`, which the stored searches leave out. It loses nothing if searches or an argument exclude
+every loss. Otherwise it is undecided.
 """
 
 from __future__ import annotations
@@ -16,13 +16,24 @@ from itertools import combinations_with_replacement
 
 from ackproof_model.configuration import Profile
 from ackproof_model.perturbations import Counts
-from ackproof_model.worst_case.answer import keeps_everything, misses_an_epoch
+from ackproof_model.worst_case.answer import keeps_everything
 from ackproof_model.worst_case.minima import LOSE_POWER, Minimum, Question, minima
+from ackproof_model.worst_case.moves import (
+    HANDED_OVER,
+    MISSED_EPOCH,
+    REMOVED_MEMBER,
+    Way,
+    loses_by_missed_epoch,
+    may_miss_an_epoch,
+    removals,
+    searched_with_moves,
+)
 
 #: An operator's failures, sorted, each as often as it happens.
 Failures = tuple[str, ...]
 
 CRASH, CLEAN_RESTART, LEADER_MOVE = "crash", "clean_restart", "leader_move"
+REASSIGNMENT = "reassignment"
 POWER_LOSS, DISK_REPLACED, LAG = "power_loss", "disk_replaced", "lag"
 RECREATED = "recreated"
 LOST_SESSION, RACK, CONTROLLERS = "lost_session", "rack", "controllers"
@@ -53,6 +64,7 @@ _PERTURBATIONS: Mapping[str, Callable[[_Surroundings], Counts]] = {
     CLEAN_RESTART: lambda around: Counts(clean_stops=1),
     RECREATED: lambda around: Counts(clean_stops=1),
     LEADER_MOVE: lambda around: Counts(leader_moves=1),
+    REASSIGNMENT: lambda around: Counts(reassignments=1),
     LAG: lambda around: Counts(shrinks=around.lag),
     LOST_SESSION: lambda around: Counts(fencings=1),
     CRASH: lambda around: Counts(kills=1),
@@ -82,6 +94,9 @@ class Exposed:
     """One partition and its surroundings. Answers are stored by identity.
 
     question: the rules, with acks=1 for acks=0. acks_0: the producer does not wait for an answer.
+    acks_1: a leader acks alone, also the leader of a sole replica, for which the question has
+    acks=all. balanced: the preferred replica is elected by itself after its broker has returned.
+    movable: whether there are more brokers than replicas, to which replicas may be moved.
     flushed: every record is flushed before its ack, so that only a lost disk removes it. racks: the
     number of racks with replicas, 0 if unknown. combined: the number of nodes that are brokers and
     controllers. recreates: whether brokers' pods or containers may be recreated. emptied: the
@@ -90,6 +105,9 @@ class Exposed:
 
     question: Question
     acks_0: bool = False
+    acks_1: bool = False
+    balanced: bool = False
+    movable: bool = True
     flushed: bool = False
     racks: int = 0
     combined: int = 0
@@ -106,7 +124,7 @@ class Loss:
     """A smallest set of failures that loses an acked record.
 
     certain: every order of the failures loses it. found: the shortest way; None if the loss follows
-    from an argument: then `reason` and `at_risk` describe it.
+    from an argument: then `reason` and `at_risk` describe it, or `way`.
     """
 
     failures: Failures
@@ -114,6 +132,12 @@ class Loss:
     found: Minimum | None = None
     reason: str = ""
     at_risk: str = ""
+    way: Way | None = None
+
+    @property
+    def rare(self) -> bool:
+        """Whether the failures lose only at the right moment or in the right order."""
+        return self.way in (MISSED_EPOCH, REMOVED_MEMBER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -131,6 +155,12 @@ class FailureSets:
         """Whether it is known that these failures lose nothing."""
         return tuple(sorted(failures)) in _kept(self)
 
+    def rarely_loses(self, failures: Failures) -> bool:
+        """Whether these failures lose, but only in ways that are rare."""
+        parts = _parts(tuple(sorted(failures)))
+        lost = [one for one in self.losing if tuple(sorted(one.failures)) in parts]
+        return bool(lost) and all(one.rare for one in lost)
+
 
 @cache
 def _kept(sets: FailureSets) -> frozenset[Failures]:
@@ -140,14 +170,17 @@ def _kept(sets: FailureSets) -> frozenset[Failures]:
 
 @cache
 def failure_sets(exposed: Exposed) -> FailureSets:
-    """Return the answer for all sets of up to three failures, and for the loss of all logs."""
-    logs = {one.failures: one for one in _all_logs(exposed)}
+    """Return the answer for all sets of up to three failures, and for known larger ones.
+
+    These are the loss of all logs, and moves away and back while followers lag.
+    """
+    larger = {one.failures: one for one in (*_all_logs(exposed), *_removed(exposed))}
     known = minima(exposed.question)
     losing: dict[Failures, Loss] = {}
     undecided: dict[Failures, None] = {}
     safe: dict[Failures, None] = {}
     for failures, counts in _counted(
-        tuple(dict.fromkeys((*_sets_of(exposed), *logs))),
+        tuple(dict.fromkeys((*_sets_of(exposed), *larger, *_moved_and_back(exposed)))),
         lag=exposed.question.lag,
         in_rack=in_a_rack(exposed),
         flushed=exposed.flushed,
@@ -157,13 +190,18 @@ def failure_sets(exposed: Exposed) -> FailureSets:
         if not parts.isdisjoint(losing):
             continue
         found = known.lost_by(counts) if known else None
-        loss = _loss(exposed, failures, found) or logs.get(failures) or _alone(exposed, failures)
+        loss = (
+            _loss(exposed, failures, found)
+            or larger.get(failures)
+            or _alone(exposed, failures)
+            or _moved(exposed, failures, counts)
+        )
         searched = found is None and known is not None and known.covers(counts)
         if loss:
             losing[failures] = loss
         elif _excluded(exposed, failures, counts, searched=searched):
             safe[failures] = None
-        elif parts.isdisjoint(undecided):
+        elif parts.isdisjoint(undecided) and len(failures) <= _MOST:
             undecided[failures] = None
     smaller = {part for failures in safe for part in _parts(failures) if part != failures}
     return FailureSets(
@@ -183,9 +221,10 @@ def _counted(
 
 
 @cache
-def _sets(replicas: int, *, racks: bool, recreates: bool) -> tuple[Failures, ...]:
+def _sets(replicas: int, *, racks: bool, recreates: bool, movable: bool) -> tuple[Failures, ...]:
     """Return the sets of up to three failures, the small ones first."""
-    left_out = {event for event, may in ((RACK, racks), (RECREATED, recreates)) if not may}
+    may_be = ((RACK, racks), (RECREATED, recreates), (REASSIGNMENT, movable))
+    left_out = {event for event, may in may_be if not may}
     if replicas == 1:
         left_out |= {LAG, LEADER_MOVE}
     events = [one for one in EVENTS if one not in left_out]
@@ -201,7 +240,12 @@ def largest_sets(exposed: Exposed) -> tuple[Failures, ...]:
 
 
 def _sets_of(exposed: Exposed) -> tuple[Failures, ...]:
-    return _sets(exposed.question.replicas, racks=exposed.racks > 0, recreates=exposed.recreates)
+    return _sets(
+        exposed.question.replicas,
+        racks=exposed.racks > 0,
+        recreates=exposed.recreates,
+        movable=exposed.movable,
+    )
 
 
 @cache
@@ -255,16 +299,28 @@ def _alone(exposed: Exposed, failures: Failures) -> Loss | None:
     return None
 
 
+def _moved(exposed: Exposed, failures: Failures, counts: Counts) -> Loss | None:
+    """Return the loss by a planned election or a move that the stored searches leave out."""
+    if REASSIGNMENT in failures and exposed.acks_1:
+        return Loss(failures=failures, way=HANDED_OVER)
+    events = sum(one not in _NO_EVENT for one in failures)
+    if loses_by_missed_epoch(exposed.question, counts, events=events, balanced=exposed.balanced):
+        return Loss(failures=failures, way=MISSED_EPOCH)
+    return None
+
+
 def _excluded(exposed: Exposed, failures: Failures, counts: Counts, *, searched: bool) -> bool:
     """Whether searches or an argument exclude that the failures lose a record.
 
     searched: their numbers were searched without a loss.
     """
     question = exposed.question
-    if misses_an_epoch(question.replicas, counts):
+    if may_miss_an_epoch(question, counts, balanced=exposed.balanced):
         return False
-    # The argument covers any number of other perturbations.
-    argued = not counts.power_losses and _keeps_without_power_loss(exposed)
+    # The argument covers any number of other perturbations, but for a removed replica in the ELR.
+    moved_twice = question.elr and counts.reassignments > 1
+    argued = not counts.power_losses and not moved_twice and _keeps_without_power_loss(exposed)
+    searched = searched or searched_with_moves(question, counts)
     if CONTROLLERS in failures or _ends_majority(exposed, counts):
         # Restarted controllers have no sessions: a broker may lead again without being fenced.
         return argued
@@ -313,6 +369,28 @@ def _realistic(failures: Failures, found: Minimum) -> bool:
         return True
     lost = [numbers[0] for action, *numbers in found.steps if action == LOSE_POWER]
     return len(set(lost)) == len(lost)
+
+
+#: Failures that neither end nor depose a broker.
+_NO_EVENT = (LAG, CONTROLLERS)
+#: Moves away and back while followers lag, and an end of the new leader.
+_MOVED_AND_BACK: tuple[Failures, ...] = (
+    (CLEAN_RESTART, REASSIGNMENT, REASSIGNMENT, LAG),
+    (REASSIGNMENT, REASSIGNMENT, LAG, LOST_SESSION),
+    (REASSIGNMENT, REASSIGNMENT, LAG, CRASH),
+)
+
+
+def _moved_and_back(exposed: Exposed) -> tuple[Failures, ...]:
+    return _MOVED_AND_BACK if exposed.movable and exposed.question.replicas > 1 else ()
+
+
+def _removed(exposed: Exposed) -> Iterator[Loss]:
+    """Yield the losses by a replica that a move has removed, and that stays eligible."""
+    number = removals(exposed.question)
+    for failures in _moved_and_back(exposed) if number else ():
+        moves = (REASSIGNMENT,) * (number - failures.count(REASSIGNMENT))
+        yield Loss(failures=(*failures[:1], *moves, *failures[1:]), way=REMOVED_MEMBER)
 
 
 def _all_logs(exposed: Exposed) -> Iterator[Loss]:

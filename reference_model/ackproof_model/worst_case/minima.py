@@ -118,7 +118,7 @@ class Minima:
 
     def covers(self, counts: Counts) -> bool:
         """Whether these numbers were searched."""
-        few = not counts.shrinks and counts.total <= self.searched
+        few = not counts.shrinks and not counts.reassignments and counts.total <= self.searched
         return few or any(map(counts.within, self.safe))
 
 

@@ -15,6 +15,7 @@ _Tone = Literal["good", "bad", "unclear", "plain"]
 _TONES: Mapping[Word, _Tone] = {
     Word.LOSES: "bad",
     Word.CAN_LOSE: "bad",
+    Word.RARELY: "unclear",
     Word.SAFE: "good",
     Word.NO: "good",
     Word.DOWN: "plain",

@@ -27,7 +27,12 @@ KIND = Kind(
             ),
         )
     },
-    failures=(Failure.CRASH, Failure.CLEAN_RESTART, Failure.LEADER_MOVE),
+    failures=(
+        Failure.CRASH,
+        Failure.CLEAN_RESTART,
+        Failure.LEADER_MOVE,
+        Failure.REASSIGNMENT,
+    ),
     removed_by={MAX_IN_FLIGHT_REQUESTS_PER_CONNECTION: "1"},
 )
 

@@ -35,11 +35,14 @@ _UNANSWERED = {
     Failure.RECREATED: "The leader appends a batch, and its container ends before it responds.",
     Failure.LAG: "The leader appends a batch, and its followers do not fetch it in time.",
     Failure.LEADER_MOVE: "The leader appends a batch, and another replica becomes leader.",
+    Failure.REASSIGNMENT: "The leader appends a batch, and its replica is moved to another broker.",
     Failure.LOST_SESSION: "The leader appends a batch, and loses its session before it responds.",
     Failure.POWER_LOSS: "The leader appends a batch, and loses power before it responds.",
     Failure.DISK_REPLACED: "The leader appends a batch, and loses its disk before it responds.",
     Failure.RACK: "The leader appends a batch, and its rack loses power before it responds.",
 }
+#: Those that an operator plans.
+_PLANNED = (Failure.LEADER_MOVE, Failure.REASSIGNMENT)
 #: A broker knows later than a producer may that it leads (NOT_LEADER_OR_FOLLOWER).
 _REFUSED = "A replica becomes leader, and refuses a batch before it has learned that it leads."
 _UNANSWERED_ONCE = WorstCase(unanswered=True)
@@ -90,7 +93,7 @@ def risks(setup: Setup) -> Iterator[Risk]:
         for failure, event in _UNANSWERED.items():
             if _happens(setup, failure, effect):
                 remedies = [*_remedies(setup, effect)]
-                refused = failure is Failure.LEADER_MOVE and effect is Effect.REORDERED
+                refused = failure in _PLANNED and effect is Effect.REORDERED
                 what = _REFUSED if refused else event
                 yield KIND.risk(setup, [failure], effect, decided_by=remedies, event=what)
 
@@ -98,16 +101,17 @@ def risks(setup: Setup) -> Iterator[Risk]:
 def _happens(setup: Setup, failure: Failure, effect: Effect) -> bool:
     """Whether a failure may make the producer send again, with this effect.
 
-    With acks=1 a leader answers at once, so that no request waits for followers. A planned move of
-    the leader then only refuses requests, which are not written twice but may be overtaken.
+    With acks=1 a leader answers at once, so that no request waits for followers. A planned election
+    or a move then only refuses requests, which are not written twice but may be overtaken. A sole
+    replica waits for the one that a move adds.
     """
     match failure:
-        case Failure.LAG:
-            return _waits(setup.partition)
         case Failure.LEADER_MOVE if effect is Effect.REORDERED:
             return setup.partition.replication_factor > 1
-        case Failure.LEADER_MOVE:
+        case Failure.LAG | Failure.LEADER_MOVE:
             return _waits(setup.partition)
+        case Failure.REASSIGNMENT if effect is Effect.DUPLICATED:
+            return setup.partition.acks == "all"
         case Failure.RACK:
             return setup.racks > 0
         case Failure.RECREATED:

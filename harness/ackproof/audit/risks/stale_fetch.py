@@ -16,6 +16,7 @@ _CHANGES_LEADER = (
     Failure.CRASH,
     Failure.CLEAN_RESTART,
     Failure.LEADER_MOVE,
+    Failure.REASSIGNMENT,
     Failure.LOST_SESSION,
 )
 

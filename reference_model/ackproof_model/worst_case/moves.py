@@ -1,0 +1,146 @@
+"""What planned elections and moved replicas add to the stored searches, which leave both out.
+
+A leader that misses an epoch: it hands over and leads again before it has applied that another
+broker led in between, and keeps the log ends of its followers, one of which has truncated since
+(`Partition.makeLeader`). A removed member: a replica that a reassignment has removed stays eligible
+(KIP-966, `PartitionChangeBuilder.maybePopulateTargetElr`), and its broker has deleted the log.
+
+Both rules were read off the exact search, which finds each (`AdversaryModel.misses_epochs`,
+`Budgets.reassignments`); `tests/unit/reference_model/worst_case/test_moves_and_elections.py`
+compares them with it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from ackproof_model.configuration import Profile
+from ackproof_model.perturbations import Counts
+from ackproof_model.worst_case.answer import misses_an_epoch
+from ackproof_model.worst_case.minima import Question
+
+#: The searches with moves that end without a loss; `ci/lab/minima --moves` searches them.
+FILE = Path(__file__).with_name("moves.json")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """A way to a loss that needs the right moment or order.
+
+    reason: why records are lost, as a clause. at_risk: which records. steps: a sentence each.
+    """
+
+    reason: str
+    at_risk: str
+    steps: tuple[str, ...]
+
+
+MISSED_EPOCH = Way(
+    reason="a leader that missed an epoch acks what a follower has truncated",
+    at_risk="records that were sent shortly before a planned election and acked after the next one",
+    steps=(
+        "Broker A leads, and B and C are in the ISR. A has records that C has fetched and B has "
+        "not.",
+        "A planned election makes B the leader. A is late to apply that; C truncates to B's log.",
+        "B ends or hands over, and A is elected again. It still counts what C had fetched, and "
+        "acks those records.",
+        "A ends or hands over before C has fetched from it.",
+        "C is elected from the ISR without the acked records: they are lost.",
+    ),
+)
+REMOVED_MEMBER = Way(
+    reason="a replica that a move has removed stays eligible, and is elected with an empty log",
+    at_risk="every record that was acked before",
+    steps=(
+        "The followers of broker A fall behind, and leave the ISR.",
+        "A's replica is moved to D. D catches up, and A deletes its log; A stays an eligible "
+        "leader replica.",
+        "The replica is moved back to A, whose log is empty now.",
+        "D, which leads, ends before A has caught up.",
+        "A is elected as an eligible leader replica; the others truncate their logs to its empty "
+        "log.",
+    ),
+)
+HANDED_OVER = Way(
+    reason="the leader is moved away",
+    at_risk="records that the leader had acked and no follower had fetched",
+    steps=(
+        "The leader acks a record as soon as it has appended it.",
+        "The replicas are moved to other brokers, and another one is elected.",
+        "It leads without the record, which the former leader deletes with its log.",
+    ),
+)
+
+
+def may_miss_an_epoch(question: Question, counts: Counts, *, balanced: bool) -> bool:
+    """Whether a leader may miss an epoch and a record be lost by it, or that is not known."""
+    return misses_an_epoch(question.replicas, counts, balanced=balanced)
+
+
+def loses_by_missed_epoch(
+    question: Question, counts: Counts, *, events: int, balanced: bool
+) -> bool:
+    """Whether the exact search loses a record by a missed epoch.
+
+    events: how many failures end a broker, depose it or move replicas; all brokers of a rack end
+    together. Without an election that somebody asks for, three brokers end: after the first the
+    balancer elects. ZooKeeper mode, in which each change is sent by itself, was not searched.
+    """
+    if Profile.of(question.kafka_version).zookeeper or events < 3:
+        return False
+    elected = counts.leader_moves > 0 or counts.ends > 2
+    return elected and may_miss_an_epoch(question, counts, balanced=balanced)
+
+
+def removals(question: Question) -> int:
+    """Return how many reassignments make a removed replica eligible; 0 if none do.
+
+    From 4.3 on two are enough. Before, the first must be cancelled, which is a third (KAFKA-15665).
+    With min.insync.replicas=1 the ELR is empty as long as there is a leader.
+    """
+    if not question.elr or question.min_insync_replicas == 1:
+        return 0
+    return 3 if Profile.of(question.kafka_version).completes_with_all else 2
+
+
+def moving_key(question: Question) -> str:
+    """Return the key of the searches with moves; versions with the same rules share it."""
+    rules = Profile.of(question.kafka_version)
+    waits = ["completes with all"] if rules.completes_with_all else []
+    fewer = ["fewer with all"] if rules.smaller_completes_with_all else []
+    return " ".join([question.key, *waits, *fewer])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Searched:
+    """A search without a loss: at most these perturbations, `in_all` together."""
+
+    limits: Counts
+    in_all: int
+    states: int
+
+    def covers(self, counts: Counts) -> bool:
+        return counts.total <= self.in_all and counts.within(self.limits)
+
+
+@cache
+def stored() -> dict[str, tuple[Searched, ...]]:
+    """Return the stored searches by `moving_key`."""
+    found = json.loads(FILE.read_text(encoding="utf-8"))["searches"]
+    return {
+        key: tuple(
+            Searched(limits=Counts(**one["limits"]), in_all=one["in_all"], states=one["states"])
+            for one in searches
+        )
+        for key, searches in found.items()
+    }
+
+
+def searched_with_moves(question: Question, counts: Counts) -> bool:
+    """Whether these moves and other failures were searched without a loss."""
+    if not counts.reassignments:
+        return False
+    return any(one.covers(counts) for one in stored().get(moving_key(question), ()))

@@ -1,0 +1,116 @@
+"""The rules about missed epochs and removed replicas say what the exact search finds."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from ackproof_model.adversary import AdversaryModel, Budgets, search
+from ackproof_model.adversary.successors import can_move_leader, successors
+from ackproof_model.perturbations import Counts
+from ackproof_model.worst_case.minima import Question
+from ackproof_model.worst_case.moves import (
+    loses_by_missed_epoch,
+    may_miss_an_epoch,
+    moving_key,
+    removals,
+    stored,
+)
+
+
+def question(version: str = "4.4.0", *, elr: bool = True, minimum: int = 2) -> Question:
+    return Question(
+        kafka_version=version,
+        elr=elr,
+        acks="all",
+        replicas=3,
+        min_insync_replicas=minimum,
+        unclean=False,
+    )
+
+
+def loses(asked: Question, **budgets: int) -> bool:
+    """Whether the search loses a record if leaders may miss epochs."""
+    found = search(asked.model(budgets=Budgets(**budgets), misses_epochs=True))
+    assert found.complete or found.lost
+    return found.lost
+
+
+@pytest.mark.parametrize(
+    ("asked", "counts"),
+    [
+        (question(), {"leader_moves": 1, "kills": 2}),
+        (question(), {"leader_moves": 1, "clean_stops": 2}),
+        (question(minimum=3), {"leader_moves": 2, "kills": 1}),
+        (question(minimum=1), {"leader_moves": 1, "fencings": 1, "kills": 1}),
+        (question("3.4.1", elr=False), {"leader_moves": 3}),
+        (question(), {"leader_moves": 2}),
+        (question(), {"leader_moves": 1, "kills": 1}),
+    ],
+)
+def test_a_missed_epoch_loses_by_the_search_where_the_rule_says_so(
+    asked: Question, counts: dict[str, int]
+) -> None:
+    events = sum(counts.values())
+    ruled = loses_by_missed_epoch(asked, Counts(**counts), events=events, balanced=False)
+    assert loses(asked, **counts) is ruled
+    assert ruled is (events > 2)
+
+
+@pytest.mark.parametrize(
+    ("elections", "ends", "lost"), [(1, {"fencings": 3}, True), (2, {"kills": 2}, False)]
+)
+def test_elections_of_the_preferred_replica_alone_lose_after_three_ends(
+    elections: int, ends: dict[str, int], lost: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The balancer elects the first replica only (`electPreferred`)."""
+    monkeypatch.setattr(
+        sys.modules[successors.__module__],
+        "can_move_leader",
+        lambda controller, number: number == 0 and can_move_leader(controller, number),
+    )
+    assert loses(question(), leader_moves=elections, **ends) is lost
+    events = sum(ends.values())
+    counts = Counts(**ends)
+    assert loses_by_missed_epoch(question(), counts, events=events, balanced=True) is lost
+    assert may_miss_an_epoch(question(), counts, balanced=True) is lost
+    assert not may_miss_an_epoch(question(), counts, balanced=False)
+
+
+def test_a_rack_is_one_event_and_zookeeper_mode_is_not_decided() -> None:
+    rack = Counts(leader_moves=1, power_losses=2)
+    assert not loses_by_missed_epoch(question(), rack, events=2, balanced=False)
+    assert may_miss_an_epoch(question(), rack, balanced=False)
+    old = question("2.8.2", elr=False)
+    assert not loses_by_missed_epoch(old, Counts(leader_moves=3), events=3, balanced=False)
+    assert may_miss_an_epoch(old, Counts(leader_moves=3), balanced=False)
+
+
+@pytest.mark.parametrize(
+    ("version", "elr", "minimum", "number"),
+    [
+        ("4.4.0", True, 2, 2),
+        ("4.4.0", True, 3, 2),
+        ("4.1.2", True, 2, 3),
+        ("4.0.1", True, 2, 3),
+        ("4.4.0", True, 1, 0),
+        ("3.9.2", False, 2, 0),
+    ],
+)
+def test_how_many_moves_remove_a_replica_that_stays_eligible(
+    version: str, elr: bool, minimum: int, number: int
+) -> None:
+    """`tests/unit/reference_model/adversary/test_moves.py` searches the losses themselves."""
+    assert removals(question(version, elr=elr, minimum=minimum)) == number
+
+
+def test_the_stored_searches_of_moves_are_of_these_rules_and_one_is_searched_again() -> None:
+    asked = question()
+    twice = next(one for one in stored()[moving_key(asked)] if one.limits.reassignments == 2)
+    found = search(
+        AdversaryModel(kafka_version="4.4.0", budgets=Budgets(reassignments=2), spare_brokers=1)
+    )
+    assert (found.lost, found.states) == (False, twice.states)
+    assert twice.covers(Counts(reassignments=2))
+    assert not twice.covers(Counts(reassignments=1, kills=1))
