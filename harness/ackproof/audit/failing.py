@@ -62,18 +62,30 @@ def _threshold(value: str) -> Threshold:
     return Threshold(effects or DEFAULT_EFFECTS, likelihood)
 
 
+def _who(answer: Answer) -> tuple[str, str, str]:
+    return answer.cluster, answer.topic, answer.producer
+
+
 def with_failing(audit: Audit, of: Sequence[Threshold]) -> Audit:
     """Return the audit with a mark on each risk that reaches a threshold or breaks a promise.
 
     Promises that fail are marked, too. If the audit was compared with an earlier configuration,
-    only new risks fail, and those of which more records are at risk.
+    only new risks fail, and those of which more records are at risk; of a topic and producer whose
+    usual losses end, no rare ones.
     """
     new = None
     if audit.difference:
+        difference = audit.difference
+        better = {
+            _who(one.answer)
+            for one in difference.ended
+            if one.risk.effect is Effect.LOST and not one.risk.rare
+        }
         new = {
             in_audit(found.answer, risk)
-            for found in (*audit.difference.new, *(one.finding for one in audit.difference.more))
+            for found in (*difference.new, *(one.finding for one in difference.more))
             for risk in found.variants
+            if not (risk.rare and _who(found.answer) in better)
         }
 
     def marked(answer: Answer, risk: Risk) -> Risk:
