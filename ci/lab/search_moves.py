@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from itertools import product
+from typing import Any
 
 from ackproof_model.adversary import Budgets, search
 from ackproof_model.perturbations import Counts
@@ -68,7 +69,7 @@ def searches(question: Question, max_states: int) -> Iterator[Searched]:
 
 def searched(question: Question, limits: Counts, max_states: int) -> Searched | None:
     """Search on one more broker than there are replicas; None after a loss, or without an end."""
-    counts = {kind: int(number) for kind, number in asdict(limits).items()}
+    counts: dict[str, Any] = {kind: int(number) for kind, number in asdict(limits).items()}
     model = question.model(budgets=Budgets(**counts, in_all=2), spare_brokers=1)
     found = search(model, max_states=max_states)
     said = "a loss" if found.lost else "no loss" if found.complete else "no end"

@@ -171,6 +171,7 @@ READS = {
     "ackproof/advise/bundle.py": "the output of kafka-dump-log",
     "ackproof/advise/disks.py": "the file partition.metadata",
     "ackproof/advise/live.py": "the output of kafka-topics",
+    "ackproof/advise/reassigning.py": "the output of kafka-topics",
     "ackproof/cli/usage_errors.py": "the messages of click and pydantic",
     "ackproof/clients/java_client.py": "the message of a shell",
     "ackproof/clients/librdkafka_wheel.py": "the output of pip",

@@ -36,7 +36,7 @@ SETTINGS = (*OF_TOPICS, *SESSION_TIMEOUTS.values())
 _OF_BROKER = ("brokerId", "brokerEpoch", "fenced", "inControlledShutdown")
 _OF_PARTITION = (
     *("topicId", "partitionId", "replicas", "isr", "leader", "leaderEpoch", "partitionEpoch"),
-    *("eligibleLeaderReplicas", "lastKnownElr"),
+    *("eligibleLeaderReplicas", "lastKnownElr", "addingReplicas", "removingReplicas"),
 )
 #: Before the JSON of a record, in Kafka's dump of the metadata log.
 _PAYLOAD = "payload: "

@@ -122,7 +122,7 @@ def dead_cluster(nodes: Mapping[int, NodeDisks], dump: str, settings: Settings) 
     log, kafka = metadata_log.parse(dump), rules_of(settings.kafka, dump)
     latest = {(state.topic, state.partition): state for state in log.latest}
     fenced = {state.broker: state.state != "unfenced" for state in log.brokers}
-    dynamic = _dynamic(dump)
+    dynamic = dynamic_settings(dump)
     defaults: dict[str, None] = {}
     situations: dict[TopicPartition, tuple[Situation, ...]] = {}
     unknown: list[str] = []
@@ -266,7 +266,7 @@ def _possible(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Dynamic:
+class DynamicSettings:
     """The dynamic settings in the metadata log.
 
     topics: by topic; those of all brokers have the empty name. of_nodes: settings of one broker or
@@ -279,7 +279,7 @@ class _Dynamic:
 
 
 @metadata_log.damage_as_value_error("the metadata log")
-def _dynamic(dump: str) -> _Dynamic:
+def dynamic_settings(dump: str) -> DynamicSettings:
     found: dict[str, dict[str, str]] = {}
     of_nodes: dict[tuple[str, str], str | None] = {}
     topics: dict[str, str] = {}
@@ -302,7 +302,7 @@ def _dynamic(dump: str) -> _Dynamic:
                 of_nodes[name, data["name"]] = data["value"]
             elif kind in (metadata_log.TOPIC_RESOURCE, _BROKER):
                 found.setdefault(name, {})[data["name"]] = data["value"]
-    return _Dynamic(
+    return DynamicSettings(
         topics={
             name: {key: str(value) for key, value in of.items() if value is not None}
             for name, of in found.items()

@@ -12,6 +12,7 @@ from ackproof.advise.acked import Lookup
 from ackproof.advise.alternatives import Alternative, Failure, brokers_of
 from ackproof.advise.dead_cluster import ClusterState
 from ackproof.advise.outage import Outage
+from ackproof.advise.reassigning import Judged
 from ackproof.advise.rolling import Restarted
 from ackproof_faults.interfaces.cluster import TopicPartition
 from ackproof_model.advice import Offsets, Step
@@ -118,6 +119,38 @@ def of_restart(
             }
             for which in (judged, assumed)
             for (topic, number), one in which
+        ],
+    }
+
+
+def of_reassign(judged: Sequence[Judged], *, cancels: bool) -> Document:
+    return {
+        "schema": "ackproof.advise.reassign/1",
+        "cancels": cancels,
+        "partitions": [
+            {
+                "topic": one.place[0],
+                "partition": one.place[1],
+                "replicas": list(one.now.replicas),
+                "isr": list(one.now.isr),
+                "elr": list(one.now.elr),
+                "leader": one.now.leader,
+                "adding": list(one.now.adding),
+                "removing": list(one.now.removing),
+                "target": None if one.target is None else list(one.target),
+                "refused": one.outcome.refused,
+                "completes": one.outcome.completes,
+                "waits_for": list(one.outcome.waits_for),
+                "isr_afterwards": list(one.outcome.isr),
+                "left_eligible": list(one.outcome.left_eligible),
+                "eligible_again": list(one.outcome.eligible_again),
+                "may_lose": one.may_lose,
+                "may_stop": one.may_stop,
+                "later": one.later,
+                "harms": [harm.value for harm in one.harms],
+                "effects": list(one.effects),
+            }
+            for one in judged
         ],
     }
 

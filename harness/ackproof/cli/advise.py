@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ackproof.cli import advise_input, advise_past, own_files
+from ackproof.cli import advise_input, advise_past, advise_reassign, own_files
 from ackproof.cli.options import Json, grouped, print_json, stdout
 from ackproof.errors import ClusterError, ExitCode, ScenarioError
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Say which broker to start first, or whether one may be restarted now.",
+    help="Say which broker to start first, and whether one may be restarted or replicas moved.",
 )
 
 
@@ -210,6 +210,7 @@ def restart(
         raise typer.Exit(ExitCode.VIOLATED)
 
 
+app.command("reassign")(advise_reassign.reassign)
 app.command("collect")(advise_past.collect)
 app.command("outage")(advise_past.outage)
 app.command("extract")(advise_past.extract)

@@ -7,8 +7,9 @@ import sys
 import pytest
 
 from ackproof_model.adversary import AdversaryModel, Budgets, search
-from ackproof_model.adversary.successors import can_move_leader, successors
+from ackproof_model.adversary.successors import successors
 from ackproof_model.perturbations import Counts
+from ackproof_model.replication.controller import can_move_leader
 from ackproof_model.worst_case.minima import Question
 from ackproof_model.worst_case.moves import (
     loses_by_missed_epoch,
