@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 import ackproof as ap
@@ -101,6 +102,10 @@ def test_what_was_acked_is_found_and_what_is_not_there_is_lost(
     assert (code, verdict["verdict"]) == (1, "violated"), verdict["reason"]
     assert verdict["observed"]["lost"] == 1
     assert verdict["causes"][0]["first_offset"] == lines[0]["offset"]
+    rows = pq.read_table(tmp_path / "runs" / "latest" / "anomalies").to_pylist()
+    [there] = [row["found"] for row in rows if row["anomaly"] == "lost"]
+    assert there.startswith(f"offset {lines[0]['offset']} holds ")
+    assert "sequence" not in there, "what only ackproof knows it by"
     # The identities of the two acks differ: one has the record there, and the other is lost.
     assert not [line for line in verdict["unobserved"] if "several name one offset" in line]
 

@@ -91,7 +91,11 @@ def _named(matrix: Mapping[str, Any], path: YamlPath) -> list[Entry]:
     for name, changes in matrix.items():
         here = (*path, name)
         if not isinstance(changes, Mapping):
-            raise MatrixError(here, f"the configuration {name!r} must map keys to values")
+            raise MatrixError(
+                here,
+                f"the configuration {name!r} must map keys to values, such as "
+                "{workload: {settings: {acks: 1}}}; the name of a configuration is its key",
+            )
         if fixed := _FIXED & set(changes):
             key = min(fixed)
             raise MatrixError(

@@ -72,10 +72,20 @@ def text(template: str, *values: Column) -> Column:
 
 
 def records_at(tables: RunTables, places: DataFrame) -> DataFrame:
-    """Return the records at `places`, with their `state`, and their name as `there`."""
-    return tables.final_log.join(places, PLACE, "left_semi").select(
-        *PLACE, "state", F.struct("producer", "sequence").alias("there")
-    )
+    """Return the records at `places`, with their `state`, and what they are `called`."""
+    records = tables.final_log.join(places, PLACE, "left_semi")
+    return with_names(tables, records).select(*PLACE, "state", "called")
+
+
+def with_names(tables: RunTables, sends: DataFrame) -> DataFrame:
+    """Add what each send is `called`: by its producer, or what an application knows it by."""
+    number = text("producer {} sequence {}", F.col("producer"), F.col("sequence"))
+    if tables.identities is None:
+        return sends.withColumn("called", number)
+    names = tables.identities.groupBy("producer", "sequence").agg(F.min("text").alias("given"))
+    given = F.when(F.col("given") != "", F.col("given"))
+    named = sends.join(names, ["producer", "sequence"], "left")
+    return named.withColumn("called", F.coalesce(given, number)).drop("given")
 
 
 def content_at(offset: Column) -> Column:
@@ -84,16 +94,10 @@ def content_at(offset: Column) -> Column:
     A log that was read with read_committed does not show whether an aborted record is there.
     """
     end = F.when(F.col("complete"), F.col("end_offset")).otherwise(F.col("read_to"))
-    there = F.col("there")
     return (
         F.when(
             F.col("state") == RecordState.INTACT,
-            text(
-                "offset {} holds producer {} sequence {}",
-                offset,
-                there["producer"],
-                there["sequence"],
-            ),
+            text("offset {} holds {}", offset, F.col("called")),
         )
         .when(
             F.col("state").isNotNull(), text("offset {} holds a {} record", offset, F.col("state"))

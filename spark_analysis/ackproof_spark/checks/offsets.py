@@ -35,7 +35,7 @@ from __future__ import annotations
 
 from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks.absent import read_ranges
-from ackproof_spark.checks.anomaly_rows import as_anomalies, text
+from ackproof_spark.checks.anomaly_rows import as_anomalies, text, with_names
 from ackproof_spark.checks.check import Check
 from ackproof_spark.checks.unexpected import identified
 from ackproof_spark.reading.run_tables import NAME, PLACE, RunTables, cached_for_run
@@ -100,12 +100,7 @@ def inconsistent(tables: RunTables) -> DataFrame:
     reached = F.coalesce(F.col("complete") | (offset < F.col("read_to")), F.lit(False))
     decidable = reached & (offset >= F.coalesce("begin_offset", F.lit(0)))
     elsewhere = F.when(decidable, text("it stands at offset {}", F.col("first_offset")))
-    shared = text(
-        "producer {} sequence {} was acked at offset {}, too",
-        F.col("rival.producer"),
-        F.col("rival.sequence"),
-        offset,
-    )
+    shared = text("{} was acked at offset {}, too", F.col("rival"), offset)
     return as_anomalies(
         sends.where(elsewhere.isNotNull() | F.col("rival").isNotNull()),
         Anomaly.INCONSISTENT,
@@ -125,7 +120,7 @@ def _candidates(tables: RunTables) -> DataFrame:
 
 
 def _rivals(tables: RunTables) -> DataFrame:
-    """Return for each candidate another send acked at its offset, `rival`: the lowest name."""
+    """Return for each candidate what another send acked at its offset is called: `rival`."""
     name = F.struct("producer", "sequence")
     mine = _candidates(tables).select(*PLACE, "producer", "sequence")
     there = (
@@ -142,12 +137,14 @@ def _rivals(tables: RunTables) -> DataFrame:
         .agg(F.min("name").alias("second"))
     )
     rival = F.when(F.col("least") != name, F.col("least")).otherwise(F.col("second"))
-    return (
+    rivals = (
         mine.join(least, PLACE)
         .join(second, PLACE, "left")
-        .select(*PLACE, "producer", "sequence", rival.alias("rival"))
+        .select(*PLACE, F.struct("producer", "sequence").alias("send"), rival.alias("rival"))
         .where(F.col("rival").isNotNull())
     )
+    called = with_names(tables, rivals.select(*PLACE, "send", "rival.*"))
+    return called.select(*PLACE, "send.*", F.col("called").alias("rival"))
 
 
 CHECKS = (

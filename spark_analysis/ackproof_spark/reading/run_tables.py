@@ -178,9 +178,9 @@ def cached_for_run(make: Callable[[RunTables], DataFrame]) -> Callable[[RunTable
 class RunTables:
     """The tables of a run (columns: `tables`). `run_id` is empty if all tables are.
 
-    `undecidable` is None unless an application wrote. `keys`: the number of keys of each compacted
-    topic; the key of a send is its sequence modulo this number. `keep` caches frames that several
-    checks start from.
+    `undecidable` and `identities` are None unless an application wrote. `keys`: the number of keys
+    of each compacted topic; the key of a send is its sequence modulo this number. `keep` caches
+    frames that several checks start from.
     """
 
     run_id: str
@@ -189,6 +189,7 @@ class RunTables:
     partition_ends: DataFrame
     fault_windows: DataFrame
     undecidable: DataFrame | None = None
+    identities: DataFrame | None = None
     keys: Mapping[str, int] = field(default_factory=dict)
     keep: Callable[[DataFrame], DataFrame] = _as_it_is
     _cached: dict[str, DataFrame] = field(default_factory=dict, init=False, repr=False)
@@ -209,6 +210,7 @@ class RunTables:
             run_id=_the_run(run, names),
             **opened | {"fault_windows": run.listed("fault_windows")},
             undecidable=run["undecidable"] if run.has("undecidable") else None,
+            identities=run["identities"] if run.has("identities") else None,
         )
 
     @cached_property
