@@ -71,11 +71,11 @@ def scenario(chosen: argparse.Namespace) -> dict[str, Any]:
         {"fault": "restart", "id": "first", "target": 2, "when": "leader of orders-0 == 2",
          "or_after": "30s", "heal_when": "leader of orders-0 == 3", "heal_after": "10s"},
         {"fault": "pause", "id": "paused", "target": 3, "when": "isr of orders-0 == 3",
-         "or_after": "60s", "heal_when": "again began", "heal_after": "12s"},
+         "or_after": "60s", "heal_when": "again began", "heal_after": "15s"},
         {"fault": "restart", "id": "again", "target": 2, "when": "leader of orders-0 == 2",
-         "or_after": "12s", "heal_when": "gone began", "heal_after": "30s"},
-        {"fault": "kill", "id": "gone", "target": 3, "when": "paused ended",
-         "or_after": "20s", "heal_when": "leader of orders-0 == 1", "heal_after": "40s"},
+         "or_after": "16s", "heal_when": "gone began", "heal_after": "30s"},
+        {"fault": "kill", "id": "gone", "target": 3, "when": ["paused ended", "1 more acked"],
+         "or_after": "10s", "heal_when": "leader of orders-0 == 1", "heal_after": "40s"},
         {"fault": "none", "id": "whole", "when": "gone recovered", "heal_after": "1s"},
     ]  # fmt: skip
     return {
@@ -86,9 +86,9 @@ def scenario(chosen: argparse.Namespace) -> dict[str, Any]:
         "cluster": {
             "settings": {
                 "auto.leader.rebalance.enable": True,
-                "leader.imbalance.check.interval.seconds": 5,
+                "leader.imbalance.check.interval.seconds": 12,
                 "leader.imbalance.per.broker.percentage": 0,
-                "broker.session.timeout.ms": 18000,
+                "broker.session.timeout.ms": 20000,
             }
         },
         "topics": {
