@@ -153,6 +153,7 @@ class Profile:
         return _profile(patch)
 
     @classmethod
+    @cache
     def not_read_by(cls, reader: Reader) -> frozenset[str]:
         """Return the rules that a reader ignores."""
         return frozenset(

@@ -106,6 +106,7 @@ def removals(question: Question) -> int:
     return 3 if Profile.of(question.kafka_version).completes_with_all else 2
 
 
+@cache
 def moving_key(question: Question) -> str:
     """Return the key of the searches with moves; versions with the same rules share it."""
     rules = Profile.of(question.kafka_version)
