@@ -82,7 +82,7 @@ def is_client(key: str) -> bool:
 
 def misspelt(key: str, scopes: tuple[str, ...]) -> str:
     """Return the setting that a name probably means; '' if it is known, or similar to none."""
-    names = [name for scope in scopes for name in known(scope)]  # type: ignore[arg-type]
+    names = [name for scope in scopes for name in known(scope)]
     if key in names:
         return ""
     return next(iter(get_close_matches(key, names, n=1, cutoff=0.85)), "")

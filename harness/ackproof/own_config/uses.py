@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache, lru_cache
 
 from ackproof.own_config.configuration import Bearer, FileLine, OwnConfig, Settings, Stated
 from ackproof.own_config.lookups import Lookups
@@ -194,6 +195,7 @@ class Elsewhere:
         return Reason.OTHER_PLACE if taken else Reason.NOT_READ
 
 
+@cache
 def without_effect(key: str) -> bool:
     """Whether a setting is of addresses, folders, security or metrics."""
     return any(one.fullmatch(key) for one in (NODES, SECURITY, METRICS, _CONNECTION))
@@ -221,10 +223,15 @@ _SCOPES: Mapping[Bearer, Scope] = {
 
 
 def _of_others(one: Stated) -> Reason | None:
+    return _of_other_parts(one.bearer, one.key, one.value)
+
+
+@lru_cache(maxsize=10_000)  # many topics state the same
+def _of_other_parts(bearer: Bearer, key: str, value: str) -> Reason | None:
     """Return the reason if a setting is of a part that is not modelled, or of another kind."""
-    if any(subject.has(one.key, one.value) for subject in SUBJECTS):
+    if any(subject.has(key, value) for subject in SUBJECTS):
         return Reason.NOT_MODELLED
-    of_client = one.bearer in ("producer", "consumer")
-    if one.key in known(_SCOPES[one.bearer]) or (of_client and is_librdkafka(one.key)):
+    of_client = bearer in ("producer", "consumer")
+    if key in known(_SCOPES[bearer]) or (of_client and is_librdkafka(key)):
         return None
     return Reason.OTHER_KIND

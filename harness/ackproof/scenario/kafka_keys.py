@@ -24,6 +24,7 @@ def _document() -> dict[str, Any]:
     return document
 
 
+@cache
 def known(scope: Scope) -> frozenset[str]:
     return frozenset(_document()[scope])
 
