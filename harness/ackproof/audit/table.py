@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -20,7 +21,7 @@ from ackproof.audit.answer import (
     Word,
 )
 from ackproof.audit.assumption import Condition, Versions
-from ackproof.audit.failure import Failure, Failures, covers, how_rare, kinds, milder
+from ackproof.audit.failure import EVENTS, Failure, Failures, covers, how_rare, kinds, milder
 from ackproof.audit.identity import losses_after
 from ackproof.audit.merging import Assumed
 from ackproof_model.kafka_settings import ACKS, REPLICATION_FACTOR
@@ -77,13 +78,22 @@ def table(answer: Answer, grid: Grid, changed: Sequence[tuple[tuple[str, str], A
     parts, lost = _without_repetition(parts, _losses(answer, parts))
     rows, more = _loss_rows(parts, lost)
     rows += [*_other_rows(answer, parts), *_stop_rows(parts)]
-    given = answer.settings.get(REPLICATION_FACTOR)
     return Table(
         columns=tuple(part.head for part in parts),
         rows=tuple(rows),
         more=more,
-        replicas=int(given.value) if given and given.value.isdecimal() else None,
+        replicas=_replicas(answer),
     )
+
+
+def _replicas(answer: Answer) -> int | None:
+    given = answer.settings.get(REPLICATION_FACTOR)
+    return int(given.value) if given and given.value.isdecimal() else None
+
+
+def _brokers(failures: Failures) -> int:
+    """Return how many brokers end."""
+    return sum(EVENTS[one].severity > 0 for one in failures)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,7 +229,8 @@ def _losses(answer: Answer, parts: Sequence[_Part]) -> _Cells:
 
     Three failures and more that rarely lose are shown only if they are familiar.
     """
-    every = [*_FAMILIAR, *(risk.failures for risk in answer.risks if risk.effect is Effect.LOST)]
+    familiar = [one for one in _FAMILIAR if _brokers(one) <= (_replicas(answer) or math.inf)]
+    every = [*familiar, *(risk.failures for risk in answer.risks if risk.effect is Effect.LOST)]
     for part in parts:
         every += part.losing
     rare = {failures for failures in _rare(parts) if len(failures) > 2}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from ackproof.audit.answer import Answer, Cell, Column, Effect, Risk, Row, Word
@@ -33,11 +33,12 @@ class ShownCell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownRow:
-    """Failures, the known losses that they cause, and a cell for each column.
+    """Failures, the effect and the known losses that they have, and a cell for each column.
 
     runs: such as `10/10`: how many runs on real brokers showed it, or lost records with `--prove`.
     """
 
+    effect: Effect
     label: str
     cases: str
     cells: tuple[ShownCell, ...]
@@ -52,6 +53,37 @@ class ShownTable:
     rows: tuple[ShownRow, ...]
     footnotes: tuple[str, ...]
     more: int
+
+
+#: The most rows of a table on one screen.
+_MOST_ROWS = 9
+
+
+def on_one_screen(table: ShownTable) -> ShownTable:
+    """Return a table that leaves out rows about clients if it is long.
+
+    Rows whose effect or known loss a row above has, too, are left out, with their footnotes.
+    """
+    if len(table.rows) <= _MOST_ROWS:
+        return table
+    rows: list[ShownRow] = []
+    for row in table.rows:
+        of_brokers = row.effect is Effect.LOST or row.effect in _STOPS
+        above = any(
+            one.effect is row.effect or one.cases == row.cases != ""
+            for one in rows
+            if one.effect is not Effect.LOST
+        )
+        if of_brokers or not above:
+            rows.append(row)
+    texts = [cell.text for row in rows for cell in row.cells]
+    return replace(
+        table,
+        rows=tuple(rows),
+        footnotes=tuple(
+            one for one in table.footnotes if any(one.split(" ")[0] in text for text in texts)
+        ),
+    )
 
 
 def shown(answer: Answer) -> ShownTable:
@@ -85,6 +117,7 @@ def _row(answer: Answer, row: Row, replicas: int | None, marks: Mapping[str, str
     risks = [*_risks(answer, row)]
     accepted = row.effect is Effect.LOST and bool(risks) and all(risk.accepted for risk in risks)
     return ShownRow(
+        effect=row.effect,
         label=f"{_label(row, replicas)}{_why(risks) if row.effect is Effect.LOST else ''}",
         cases=", ".join(dict.fromkeys(risk.case for risk in risks if risk.case)),
         cells=tuple(

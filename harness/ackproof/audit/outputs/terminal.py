@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from io import StringIO
 from textwrap import wrap
 
@@ -14,6 +15,7 @@ from rich.text import Text
 
 from ackproof.audit.answer import Audit, Difference, Outcome, Verdict
 from ackproof.audit.finding import grown, text, title, unaffected
+from ackproof.audit.outputs.cells import on_one_screen
 from ackproof.audit.outputs.summary import Summary, promises, summaries
 from ackproof.audit.outputs.unused_settings import by_reason, in_short
 from ackproof.console import print_item, say
@@ -121,6 +123,8 @@ def _print_summary(
     if summary.usual and not verbose:
         _print_brief(console, summary, summary.usual)
         return
+    if not verbose:
+        summary = replace(summary, table=on_one_screen(summary.table))
     if summary.answer.unstated:
         names = ", ".join(summary.answer.unstated)
         print_item(console, "  ", f"The files leave {names} open: the answers are for each value.")
@@ -203,7 +207,7 @@ def _tables(summary: Summary, width: int, most: int | None = None) -> Iterator[T
     most: the number of columns; None for all.
     """
     columns = summary.table.columns[:most]
-    heads = ["\n".join(wrap(head, _CELL, break_long_words=False)) for head in columns]
+    heads = [_wrapped(head) for head in columns]
     first = 0
     while first < len(heads):
         last, room = first, width - _LABEL
@@ -220,6 +224,12 @@ def _tables(summary: Summary, width: int, most: int | None = None) -> Iterator[T
         with_runs = most is None and last == len(heads)
         yield _table(summary, [heads[at] for at in shown], shown, width, with_runs)
         first = last
+
+
+def _wrapped(head: str) -> str:
+    """Return the head of a column in lines, with a plus beside the change that it adds."""
+    lines = wrap(head.replace("+ ", "+_"), _CELL, break_long_words=False)
+    return "\n".join(lines).replace("+_", "+ ")
 
 
 def _table(

@@ -28,7 +28,7 @@ FILES = sorted(
     for path in (DATA / folder).iterdir()
     if path.is_file() and path.name not in ("expected.json", "refused.json")
 )
-#: All of them take some three minutes.
+#: All of them take some three minutes (ci/lab/audit-advice).
 SAMPLED = FILES if os.environ.get("ACKPROOF_ALL_SCREENS") else FILES[::12]
 MOST = 45
 MARK = "assumed │"
@@ -59,6 +59,27 @@ def test_the_worst_topic_of_every_input_fits_on_a_screen(
     lines = printed(done(read_clusters([Path(path.name)])))
     assert len(lines) <= MOST, "\n".join(lines)
     assert max(map(len, lines)) <= 100
+
+
+def test_a_long_table_has_one_row_of_clients_for_an_effect_or_a_known_loss(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One replica, no volume, acks=1, groups that no file describes: many rows about clients."""
+    monkeypatch.chdir(DATA / "own_config")
+    whole = done(read_clusters([Path("compose-confluent.yml")]))
+    lines, verbose = printed(whole), printed(whole, verbose=True)
+    assert len(lines) <= MOST < len(verbose)
+    assert sum("B27" in line for line in lines) < sum("B27" in line for line in verbose)
+    assert any("(b) with" in line for line in lines)
+    assert not any("(a) with" in line for line in lines)
+
+
+def test_a_table_has_no_more_brokers_than_replicas(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(DATA / "own_config")
+    lines = printed(done(read_clusters([Path("compose-confluent.yml")])))
+    assert not any("2 brokers" in line for line in lines)
+    assumed = printed(audit({"p.properties": "acks=all\n"}))
+    assert any("all 3 replicas lose power" in line for line in assumed)
 
 
 def test_what_holds_for_all_values_comes_before_what_is_assumed() -> None:
