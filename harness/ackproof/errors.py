@@ -137,6 +137,11 @@ def translated() -> Iterator[None]:
 _EXTRAS = {"grpc": "connect", "grpc_status": "connect", "mcp": "mcp", "pytest": "pytest"}
 
 
+def installing(extra: str) -> str:
+    """Return how to install an extra: ackproof is on no package index."""
+    return f'pip install "WHEEL[{extra}]", where WHEEL is the path of ackproof\'s wheel'
+
+
 def _missing_extra(error: ModuleNotFoundError) -> AckproofError | None:
     """Return the error for a missing package of an extra; None for our own packages."""
     package = (error.name or "").partition(".")[0]
@@ -144,8 +149,7 @@ def _missing_extra(error: ModuleNotFoundError) -> AckproofError | None:
         return None
     extra = _EXTRAS.get(package, "run")
     return AckproofError(
-        f"this needs the Python package {package}, which is not installed: "
-        f'pip install "ackproof[{extra}]"'
+        f"this needs the Python package {package}, which is not installed: {installing(extra)}"
     )
 
 

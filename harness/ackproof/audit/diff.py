@@ -7,6 +7,7 @@ import subprocess
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from io import BytesIO
 from pathlib import Path, PurePath
 
 from ackproof.audit.answer import (
@@ -25,7 +26,7 @@ from ackproof.audit.failure import covers
 from ackproof.audit.finding import doubts, findings, of_answer
 from ackproof.audit.weakening import growth, weakenings
 from ackproof.errors import ScenarioError
-from ackproof.own_config.reading import Elsewhere
+from ackproof.own_config.reading import Elsewhere, may_be_configuration
 from ackproof_model.kafka_settings import ENABLE_IDEMPOTENCE
 
 
@@ -140,15 +141,17 @@ def at_revision(paths: Sequence[Path], revision: str) -> dict[str, bytes]:
             f"--against {revision}: neither a file or folder, nor a revision of git here",
             hint="Name a branch, a tag or a commit; a shallow clone may lack it.",
         )
-    found: dict[str, bytes] = {}
+    objects: dict[str, str] = {}
     for path in paths:
         name = os.path.relpath(path)
-        listed = _git("ls-tree", "-r", "-z", "--name-only", revision, "--", name)
-        for file in filter(None, (listed or b"").decode(errors="surrogateescape").split("\0")):
-            content = _git("show", f"{revision}:./{file}")
-            inside = os.path.relpath(file, name)
-            found[str(path if inside == "." else path / inside)] = content or b""
-    return found
+        listed = _git("ls-tree", "-r", "-z", revision, "--", name) or b""
+        for entry in filter(None, listed.decode(errors="surrogateescape").split("\0")):
+            about, _, file = entry.partition("\t")
+            _, kind, digest = about.split()
+            inside = PurePath(os.path.relpath(file, name))
+            if kind == "blob" and (not inside.parts or may_be_configuration(inside)):
+                objects[str(path / inside)] = digest
+    return dict(zip(objects, _contents(list(objects.values())), strict=True))
 
 
 def beside_at(revision: str) -> Elsewhere:
@@ -166,10 +169,20 @@ def beside_at(revision: str) -> Elsewhere:
     return Elsewhere(content=content, names=names)
 
 
-def _git(*arguments: str) -> bytes | None:
-    """Return what git prints; None if it fails."""
+def _contents(digests: Sequence[str]) -> Iterator[bytes]:
+    """Yield the content of each object, with one process for all."""
+    asked = "".join(f"{digest}\n" for digest in digests).encode()
+    answered = BytesIO(_git("cat-file", "--batch", given=asked) or b"")
+    for _ in digests:
+        size = int(answered.readline().split()[-1])
+        yield answered.read(size)
+        answered.read(1)  # the end of its line
+
+
+def _git(*arguments: str, given: bytes = b"") -> bytes | None:
+    """Return what git prints; None if it fails. given: its standard input."""
     try:
-        done = subprocess.run(["git", *arguments], capture_output=True, check=False)
+        done = subprocess.run(["git", *arguments], input=given, capture_output=True, check=False)
     except FileNotFoundError:
         raise ScenarioError("--against needs git, which is not installed") from None
     return done.stdout if done.returncode == 0 else None

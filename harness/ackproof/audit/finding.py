@@ -24,6 +24,37 @@ def findings(audit: Audit) -> list[Finding]:
     return [one for answer in audit.answers for one in of_answer(answer, audit)]
 
 
+def by_place(audit: Audit) -> list[tuple[Finding, int]]:
+    """Return a finding for each kind of risk and place, the worst first; with how many like it.
+
+    Topics and clients that share a setting have their risks in one place: the line of the setting.
+    """
+    alike: dict[tuple[str, str, int, bool], list[Finding]] = {}
+    for finding in sorted(findings(audit), key=_badness):
+        place = (finding.rule, finding.file, finding.line, finding.failing)
+        alike.setdefault(place, []).append(finding)
+    return [(first, len(others)) for first, *others in alike.values()]
+
+
+def _badness(finding: Finding) -> tuple[bool, bool, bool, bool, int]:
+    """Return a key that sorts the worst first: of the fewest failures, in the order of answers."""
+    risk = finding.risk
+    return (
+        not finding.failing,
+        bool(risk.accepted),
+        risk.effect is not Effect.LOST,
+        risk.likelihood != "certain",
+        len(risk.failures),
+    )
+
+
+def with_others(text: str, others: int) -> str:
+    """Return the text of the first finding of a place, with how many are like it."""
+    if not others:
+        return text
+    return f"{text} The same line decides {others:,} more such risk{'s' * (others > 1)}."
+
+
 def _topic(answer: Answer) -> str:
     more = f" and {len(answer.alike):,} alike topics" if answer.alike else ""
     return f"{answer.topic}{more}: " if answer.topic else ""

@@ -31,7 +31,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from ackproof.errors import EngineError
+from ackproof.errors import EngineError, installing
 from ackproof.machine import is_running
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def connect() -> DockerClient:
         from docker.context import ContextAPI
     except ModuleNotFoundError as error:
         raise EngineError(
-            f'the Python package {error.name} is not installed: pip install "ackproof[run]"'
+            f"the Python package {error.name} is not installed: {installing('run')}"
         ) from error
 
     os.environ["TESTCONTAINERS_RYUK_DISABLED"] = "true"

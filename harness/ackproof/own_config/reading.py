@@ -8,10 +8,10 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from fnmatch import fnmatchcase
+from fnmatch import translate
 from functools import cache, partial
 from itertools import chain, islice
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePath, PurePosixPath
 
 from ackproof import safe_files
 from ackproof.errors import ScenarioError
@@ -40,7 +40,9 @@ MOST_BYTES = 4_000_000
 _SKIPPED = {".git", "node_modules", "target", "build", ".venv", "venv", "__pycache__", ".idea"}
 #: Names of files that a folder has beside configurations.
 _NO_CONFIGURATION = {".ackproof.yaml", "package.json", "package-lock.json"}
-_MOST_FILES = 2_000
+_MOST_FILES = 20_000
+#: Names of files that take long to parse.
+_TREES = (".yml", ".yaml", ".json", ".tf")
 
 #: The name of a file with what it says, or with the reason for which it is refused.
 _Outcome = tuple[str, Part | RefusalError]
@@ -116,7 +118,9 @@ def read_texts(
         folder = PurePosixPath(name).parent
         near = _Near(content=partial(beside, folder), names=partial(names, folder))
         outcomes.append(
-            (name, unfit) if (unfit := _unfit(data)) else _outcome(name, data, "", near)
+            (name, unfit)
+            if (unfit := _unfit(data))
+            else _outcome(name, data, "", near, mentioned=True)
         )
     return _together(outcomes, kafka)
 
@@ -134,7 +138,7 @@ def _combined(paths: Sequence[tuple[Path, Hint]], kafka: str = "") -> tuple[OwnC
     passed_over: list[_Outcome] = []
     for path, hint in paths:
         if path.is_dir():
-            found = [_read(one, hint) for one in _walk(path)]
+            found = [_read(one, hint, mentioned=True) for one in _walk(path)]
             understood = [outcome for outcome in found if not _irrelevant(outcome)]
             if understood:
                 passed_over += [outcome for outcome in found if _irrelevant(outcome)]
@@ -188,9 +192,23 @@ def _irrelevant(outcome: _Outcome) -> bool:
     return isinstance(outcome[1], UnrecognisedError)
 
 
+@cache
+def _patterns() -> re.Pattern[str]:
+    every = {pattern for each in formats() for pattern in each.patterns}
+    return re.compile("|".join(map(translate, sorted(every))))
+
+
+def may_be_configuration(name: PurePath) -> bool:
+    """Return whether a file with this name inside a folder may be somebody's configuration."""
+    return (
+        bool(_patterns().match(name.name))
+        and name.name not in _NO_CONFIGURATION
+        and not _SKIPPED.intersection(name.parts[:-1])
+    )
+
+
 def _walk(folder: Path) -> Iterator[Path]:
     """Yield the files of a folder that may be configurations, by name."""
-    patterns = {pattern for each in formats() for pattern in each.patterns}
     found = 0
     stack = [folder]
     while stack:
@@ -201,17 +219,18 @@ def _walk(folder: Path) -> Iterator[Path]:
             if one.is_dir() and one.name not in _SKIPPED and not one.is_symlink()
         ]
         for entry in reversed(entries):
-            wanted = any(fnmatchcase(entry.name, pattern) for pattern in patterns)
-            if wanted and entry.is_file() and entry.name not in _NO_CONFIGURATION:
+            if may_be_configuration(PurePath(entry.name)) and entry.is_file():
                 found += 1
                 if found > _MOST_FILES:
                     raise ScenarioError(
-                        f"{folder}: more than {_MOST_FILES:,} files", hint="Name a smaller folder."
+                        f"{folder}: more than {_MOST_FILES:,} files that may be configurations",
+                        hint="Name a smaller folder.",
                     )
                 yield entry
 
 
-def _read(path: Path, hint: Hint) -> _Outcome:
+def _read(path: Path, hint: Hint, *, mentioned: bool = False) -> _Outcome:
+    """Read a file. mentioned: pass over a tree without a word that some format mentions."""
 
     def beside(name: str) -> str | None:
         try:
@@ -227,7 +246,9 @@ def _read(path: Path, hint: Hint) -> _Outcome:
 
     name, data = _data(path)
     near = _Near(content=beside, names=names)
-    return (name, data) if isinstance(data, RefusalError) else _outcome(name, data, hint, near)
+    if isinstance(data, RefusalError):
+        return name, data
+    return _outcome(name, data, hint, near, mentioned=mentioned)
 
 
 def _data(path: Path) -> tuple[str, bytes | RefusalError]:
@@ -271,10 +292,15 @@ def _decoded(data: bytes) -> str:
         return data.decode("iso-8859-1")
 
 
-def _outcome(name: str, data: bytes, hint: Hint, near: _Near) -> _Outcome:
+def _outcome(
+    name: str, data: bytes, hint: Hint, near: _Near, *, mentioned: bool = False
+) -> _Outcome:
+    text = _decoded(data)
+    if mentioned and name.endswith(_TREES) and not _mentions().search(text):
+        return name, UnrecognisedError("it mentions no setting of Kafka", known=False)
     source = Source(
         name=name,
-        text=without_comments(_decoded(data)),
+        text=without_comments(text),
         hint=hint,
         beside=near.content,
         names_beside=near.names,

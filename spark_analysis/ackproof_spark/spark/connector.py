@@ -92,7 +92,7 @@ def spark_version() -> str:
         version = importlib.metadata.version("pyspark")
     except importlib.metadata.PackageNotFoundError:
         raise AnalysisError(
-            "pyspark is not installed in this Python environment; pip install 'ackproof[run]'"
+            "pyspark is not installed in this Python environment; ackproof's extra `run` has it"
         ) from None
     if minor(version) < (4, 0):
         raise AnalysisError(f"pyspark {version} is too old; {INSTALL}")

@@ -1,4 +1,7 @@
-"""An audit as annotations of GitHub Actions: an error for each failing risk and promise."""
+"""An audit as annotations of GitHub Actions: an error for each failing risk and promise.
+
+There are at most `MOST`, the worst first: GitHub shows few, and a page of them hides the first.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +9,26 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ackproof.audit.answer import Audit
-from ackproof.audit.finding import doubt_text, failing_doubts, findings, text
+from ackproof.audit.finding import by_place, doubt_text, failing_doubts, text, with_others
 from ackproof.rendering.github import annotation
+
+MOST = 20
 
 
 def render(audit: Audit) -> str:
-    return "".join(f"{line}\n" for line in _lines(audit))
+    lines = list(_lines(audit))
+    if (more := len(lines) - MOST + 1) > 1:
+        rest = f"and {more:,} more: --markdown and --sarif have all"
+        lines = [*lines[: MOST - 1], f"::notice title=ackproof audit::{rest}"]
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _lines(audit: Audit) -> Iterator[str]:
-    for finding in findings(audit):
+    for finding, others in by_place(audit):
         if finding.failing:
             where = Path(finding.file), finding.line
-            yield annotation("error", *where, finding.rule, text(finding))
+            said = with_others(text(finding), others)
+            yield annotation("error", *where, finding.rule, said)
     for doubt in failing_doubts(audit):
         where = Path(doubt.file), doubt.line
         yield annotation("error", *where, "promise/not-decided", doubt_text(doubt))

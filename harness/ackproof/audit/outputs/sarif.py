@@ -9,7 +9,7 @@ from pathlib import PurePath
 from typing import Any
 
 from ackproof.audit.answer import Audit, Doubt, Finding
-from ackproof.audit.finding import doubt_text, failing_doubts, findings, text
+from ackproof.audit.finding import by_place, doubt_text, failing_doubts, text, with_others
 from ackproof.audit.identity import digest, fingerprint
 from ackproof.audit.words import EFFECTS
 
@@ -22,12 +22,14 @@ def render(audit: Audit) -> str:
 
 
 def sarif(audit: Audit, *, version: str) -> dict[str, Any]:
-    """Return the log. Failing risks and promises are errors, other risks notes.
+    """Return the log, the worst first. Failing risks and promises are errors, other risks notes.
+
+    A risk has one result for each place.
 
     version: of ackproof.
     """
-    every, doubts = findings(audit), failing_doubts(audit)
-    rules = {finding.rule: _rule(finding) for finding in every}
+    every, doubts = by_place(audit), failing_doubts(audit)
+    rules = {finding.rule: _rule(finding) for finding, _ in every}
     rules |= {_UNDECIDED["id"]: _UNDECIDED} if doubts else {}
     index = {rule: at for at, rule in enumerate(rules)}
     refused = [
@@ -55,7 +57,7 @@ def sarif(audit: Audit, *, version: str) -> dict[str, Any]:
                     {"executionSuccessful": True, "toolConfigurationNotifications": refused}
                 ],
                 "results": [
-                    *(_result(one, index[one.rule]) for one in every),
+                    *(_result(one, others, index[one.rule]) for one, others in every),
                     *(_undecided(one, index[_UNDECIDED["id"]]) for one in doubts),
                 ],
             }
@@ -96,13 +98,13 @@ def _undecided(doubt: Doubt, rule: int) -> dict[str, Any]:
     }
 
 
-def _result(finding: Finding, rule: int) -> dict[str, Any]:
+def _result(finding: Finding, others: int, rule: int) -> dict[str, Any]:
     risk, answer = finding.risk, finding.answer
     result: dict[str, Any] = {
         "ruleId": finding.rule,
         "ruleIndex": rule,
         "level": "error" if finding.failing else "note",
-        "message": {"text": text(finding)},
+        "message": {"text": with_others(text(finding), others)},
         "locations": [_location(finding.file, finding.line)],
         "partialFingerprints": {"risk/v1": fingerprint(answer, risk)},
         "properties": {"likelihood": risk.likelihood, "failures": list(risk.failures)},

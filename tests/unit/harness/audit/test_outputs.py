@@ -14,7 +14,7 @@ from xml.etree import ElementTree as ET
 import jsonschema
 import pytest
 
-from ackproof.audit.answer import Audit, Effect
+from ackproof.audit.answer import Answer, Audit, Effect
 from ackproof.audit.diff import difference
 from ackproof.audit.failing import thresholds, with_failing
 from ackproof.audit.failure import Failure
@@ -23,8 +23,9 @@ from ackproof.audit.outputs import OUTPUTS
 from ackproof.audit.outputs.json_document import document
 from ackproof.audit.outputs.sarif import sarif
 from ackproof.scenario.shipped import schema_of
-from support.audits import CRASH, audit, orders, risk
+from support.audits import CRASH, MINIMUM, POWER, audit, orders, risk
 from support.json_schemas import closed
+from support.origins import at
 from support.snapshots import plain
 
 ROOT = Path(__file__).parents[4]
@@ -223,3 +224,32 @@ def test_cells_of_a_page_have_the_names_of_their_columns() -> None:
     columns = re.findall(r'<th scope="col">(.*?)</th>', page)
     assert set(re.findall('data-label="(.*?)"', page)) <= set(columns)
     assert not re.search(r"<td(?![^>]*data-label)[^>]*>[^<\s]", page)
+
+
+def test_annotations_are_at_most_twenty_the_worst_first() -> None:
+    def rare(number: int) -> Answer:
+        decided = replace(MINIMUM, source=at(f"p{number}.yml:1"))
+        lost = risk(failures=(POWER, POWER), case="B9", decided_by=(decided,))
+        return orders(producer=f"p{number}.yml", risks=(lost,))
+
+    worst = orders(risks=(risk(failures=(CRASH,), case="B4", likelihood="certain"),))
+    lines = shown("annotations", failed(audit(*map(rare, range(30)), worst))).splitlines()
+    assert len(lines) == 20
+    assert "B4" in lines[0]
+    assert lines[-1].endswith("and 13 more: --markdown and --sarif have all")
+
+
+def test_a_risk_has_one_result_for_each_place() -> None:
+    """Two topics take their minimum from one line; a third one states its own."""
+    own = replace(MINIMUM, source=at("topics.yml:3"))
+    whole = audit(
+        orders(topic="a", risks=(risk(),)),
+        orders(topic="b", risks=(risk(),)),
+        orders(topic="c", risks=(risk(decided_by=(own,)),)),
+    )
+    results = sarif(failed(whole), version="1")["runs"][0]["results"]
+    said = [one["message"]["text"] for one in results]
+    assert len(results) == 2
+    assert said[0].startswith("a: ")
+    assert said[0].endswith("The same line decides 1 more such risk.")
+    assert said[1].startswith("c: ")

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import io
 import json
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import pytest
 
 from ackproof.errors import ScenarioError
+from ackproof.own_config import reading
 from ackproof.own_config.configuration import Client, Count, Given, Option, OwnConfig, Topic
+from ackproof.own_config.parts import Source
 from ackproof.own_config.reading import read_clusters, read_options, read_texts
 from support.origins import at
 
@@ -663,3 +665,37 @@ def test_the_brokers_protocol_bounds_the_version(protocol: str, since: str | Non
     text = f"zookeeper.connect=z:2181\ninter.broker.protocol.version={protocol}\n"
     [own] = read_texts({"server.properties": text.encode()})
     assert (own.since.value if own.since else None) == since
+
+
+def test_a_repository_of_many_files_is_read(tmp_path: Path, monkeypatch) -> None:
+    """Only trees that mention a setting of Kafka are parsed, here and in an earlier revision."""
+    parsed: list[str] = []
+    recognised = reading.recognised
+
+    def counted(source: Source) -> object:
+        parsed.append(source.name)
+        return recognised(source)
+
+    monkeypatch.setattr(reading, "recognised", counted)
+    for number in range(2_100):
+        (tmp_path / f"messages-{number}.yaml").write_text(f"label: {{text: {number}}}\n")
+    (tmp_path / "producer.properties").write_text("acks=1\n")
+    (own,) = reading.read_clusters([tmp_path])
+    assert [one.file for one in own.read] == [str(tmp_path / "producer.properties")]
+    assert parsed == [str(tmp_path / "producer.properties")]
+    named = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    (before,) = reading.read_texts(named)
+    assert [one.file for one in before.read] == ["producer.properties"]
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        ("deploy/producer.properties", True),
+        ("node_modules/x/producer.properties", False),
+        ("src/Main.java", False),
+        (".ackproof.yaml", False),
+    ],
+)
+def test_an_earlier_revision_has_the_files_that_a_folder_has(name: str, wanted: bool) -> None:
+    assert reading.may_be_configuration(PurePath(name)) is wanted
