@@ -37,7 +37,8 @@ class Truncation:
     """A truncation of a broker's log.
 
     end: where its log ended before, None if unknown. epoch: the last leader epoch in which the
-    broker had a role before; None if no line shows it.
+    broker had a role before; None if no line shows it. high_watermark: the broker's, which the
+    truncation was below; None if no line says so.
     """
 
     at: datetime
@@ -45,6 +46,7 @@ class Truncation:
     to: int
     end: int | None
     epoch: int | None
+    high_watermark: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,8 +237,20 @@ class _Past:
                     to=event.offset,
                     end=end,
                     epoch=next(iter(epochs[event.broker][-2:-1]), None),
+                    high_watermark=self._warned(event),
                 )
                 ends[event.broker] = event.offset
+
+    def _warned(self, cut: BrokerEvent) -> int | None:
+        """Return the high watermark that a truncation was below, by the broker's own warning."""
+        warnings = (
+            one.high_watermark
+            for one in self.events
+            if one.kind is Kind.BELOW_HIGH_WATERMARK
+            and (one.broker, one.offset) == (cut.broker, cut.offset)
+            and abs(one.at - cut.at) <= _SLACK
+        )
+        return next(warnings, None)
 
     def _gone(self, reference: ReplicaLog, truncations: Sequence[Truncation]) -> Iterator[Gone]:
         """Yield the offsets that other logs have or had and the compared log lacks."""
@@ -261,6 +275,12 @@ class _Past:
                 for first, after, broker in of_epoch
                 if broker is not None and first < logs[broker].high_watermark
             ]
+            marks += [
+                one.high_watermark
+                for one in truncations
+                for first, after, broker in of_epoch
+                if broker is None and one.high_watermark and one.to <= first < one.high_watermark
+            ]
             committed = max(marks, default=0)
             for offsets, disks in _by_holders(of_epoch, committed):
                 yield self._explained(epoch, offsets, disks, truncations, committed)
@@ -274,11 +294,14 @@ class _Past:
         committed: int,
     ) -> Gone:
         acked = next((term for term in self.terms if term.epoch == epoch), None)
+        late = self._late(acked, offsets)
+        acked = late or acked
+        since = epoch if late is None else late.epoch
         following = next(
             (
                 term
                 for term in self.terms
-                if term.epoch > epoch and term.start is not None and term.start <= offsets.first
+                if term.epoch > since and term.start is not None and term.start <= offsets.first
             ),
             None,
         )
@@ -295,6 +318,7 @@ class _Past:
                 isr=acked.changes[-1][1] if acked else (),
                 next=following,
                 offsets=(offsets.first, offsets.last),
+                truncated_before=_truncated_meanwhile(late, following, offsets, truncations),
                 faults=tuple(self._power_losses()),
             )
             case, _ = cases.classify(found)
@@ -324,6 +348,25 @@ class _Past:
             committed=offsets.last < committed,
             disks=disks,
             times=self._times(offsets, disks),
+        )
+
+    def _late(self, acked: Term | None, offsets: Offsets) -> Term | None:
+        """Return a later term of the leader that had these offsets, and then missed an epoch.
+
+        It may have acked them in that term (`Partition.makeLeader`).
+        """
+        later = (
+            term
+            for term in self.terms
+            if acked and term.epoch > acked.epoch and term.leader == acked.leader
+        )
+        return next(
+            (
+                term
+                for term in later
+                if term.missed_since and term.start is not None and term.start > offsets.first
+            ),
+            None,
         )
 
     def _power_losses(self) -> Iterator[cases.Fault]:
@@ -368,6 +411,21 @@ class _Past:
         for before, after in pairwise(self.terms):
             if not any(one.epoch == before.epoch for one in gone):
                 yield before, after
+
+
+def _truncated_meanwhile(
+    late: Term | None, following: Term | None, offsets: Offsets, truncations: Sequence[Truncation]
+) -> bool:
+    """Whether the next leader had truncated offsets in the epoch that the late leader missed."""
+    if late is None or late.missed_since is None or following is None:
+        return False
+    since = late.missed_since - _SLACK
+    return any(
+        one.broker == following.leader
+        and since <= one.at <= following.elected_at
+        and one.to <= offsets.first
+        for one in truncations
+    )
 
 
 def _by_holders(

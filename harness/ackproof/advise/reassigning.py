@@ -108,12 +108,13 @@ _LISTS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Described:
     isr: frozenset[int]
     adding: Brokers
     removing: Brokers
     elr: Brokers
+    knows_elr: bool
 
 
 def _described(text: str) -> dict[TopicPartition, _Described]:
@@ -126,7 +127,14 @@ def _described(text: str) -> dict[TopicPartition, _Described]:
                 for of in (pattern.search(line) for pattern in _LISTS.values())
             ]
             place = match["topic"], int(match["number"])
-            found[place] = _Described(frozenset(lists[0]), *lists[1:])
+            found[place] = _Described(
+                isr=frozenset(lists[0]),
+                adding=lists[1],
+                removing=lists[2],
+                elr=lists[3],
+                # Brokers before 4.0 do not answer it: `Elr: N/A`.
+                knows_elr=_LISTS["Elr"].search(line) is not None and "Elr: N/A" not in line,
+            )
     if not found:
         raise ScenarioError(
             "--described names no partition",
@@ -143,7 +151,6 @@ def of_live(cluster: LiveCluster, kafka: str, described: str = "") -> Seen:
     min.insync.replicas; otherwise there are none (KIP-966).
     """
     lines = _described(described) if described else {}
-    knows_elr = "Elr:" in described
     placements: dict[TopicPartition, Placement] = {}
     unknown = set()
     for place, view in cluster.partitions.items():
@@ -160,7 +167,7 @@ def of_live(cluster: LiveCluster, kafka: str, described: str = "") -> Seen:
             elr=line.elr if line else (),
         )
         few = len(view.isr) < min(cluster.minimum(place[0]), len(view.replicas))
-        if few and not (line and knows_elr):
+        if few and not (line and line.knows_elr):
             unknown.add(place)
     return Seen(
         placements=placements,

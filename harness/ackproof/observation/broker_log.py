@@ -24,6 +24,9 @@ class Kind(StrEnum):
     `FETCHING`: a new fetcher replaced the former one; the log ended at `offset`.
     `LOADED`: at its start the broker loaded the log, which ended at `offset`.
     `TRUNCATING`: the fetcher decided to truncate to `offset`; `TRUNCATED`: the log was truncated.
+    `BELOW_HIGH_WATERMARK`: it truncates what it had as committed, up to `high_watermark`. The
+    classes of 4.3.1 and 4.4.0 log it; those of 4.1.2 compare only after they have truncated, so
+    that nothing is logged (KAFKA-19474).
     `RECOVERY_TRUNCATED`: at its start the broker removed bytes that are no complete batch.
     `ISR_SHRINKING`: the leader requested a smaller ISR; `ISR_CHANGED`: an ISR was accepted.
     `CLEAN_START`, `UNCLEAN_START`: the broker started with or without a clean shutdown file.
@@ -37,6 +40,7 @@ class Kind(StrEnum):
     LOADED = "loaded"
     TRUNCATING = "truncating"
     TRUNCATED = "truncated"
+    BELOW_HIGH_WATERMARK = "below-high-watermark"
     RECOVERY_TRUNCATED = "recovery-truncated"
     ISR_SHRINKING = "isr-shrinking"
     ISR_CHANGED = "isr-changed"
@@ -104,6 +108,10 @@ PATTERNS = {
     Kind.TRUNCATED: re.compile(
         rf"\[UnifiedLog partition={_PARTITION}, dir=[^\]]*\] Truncating to offset (?P<offset>\d+)$"
     ),
+    Kind.BELOW_HIGH_WATERMARK: re.compile(
+        rf"Truncating {_PARTITION} to offset (?P<offset>\d+) below high watermark "
+        r"(?P<high_watermark>\d+)"
+    ),
     Kind.RECOVERY_TRUNCATED: re.compile(
         rf"\[LogLoader partition={_PARTITION}, dir=[^\]]*\] Corruption found in segment \d+, "
         r"truncating to offset (?P<offset>\d+)"
@@ -133,7 +141,7 @@ _SIGNAL = re.compile(r"(Terminating process due to signal)|Registered signal han
 #: A fast check, which most lines fail.
 _RELEVANT = re.compile(
     r"starts at leader epoch|InitialFetchState|Completed load of"
-    r"|Truncating (?:partition|to offset)|Corruption found|Shrinking ISR"
+    r"|Truncating (?:partition|to offset)|below high watermark|Corruption found|Shrinking ISR"
     r"|ISR updated|clean shutdown file|has been unfenced|controlled shutdown"
     r"|fatal fault|[Ff]atal e|(?:down|broker) because|process due to signal|signal handlers"
 )

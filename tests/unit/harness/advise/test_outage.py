@@ -168,6 +168,89 @@ def test_without_disks_the_lines_of_all_brokers_tell_what_was_truncated() -> Non
     ]
 
 
+def led(broker: int, epoch: int, at: int, start: int, *, before: int = 0) -> list[str]:
+    """Return the line of a broker that leads from a second on. before: its own epoch before."""
+    own = f"Previous leader Some({broker}) and previous leader epoch was {before}. " * bool(before)
+    return [
+        f"[2026-11-25 02:00:{at:02},000] INFO [Broker {broker}] Leader orders-0 with topic id "
+        f"Some(a) starts at leader epoch {epoch} from offset {start} with partition epoch 3, high "
+        f"watermark 3, ISR [{broker}], adding replicas [] and removing replicas [] . {own}"
+        "(state.change)"
+    ]
+
+
+def cut(at: int, to: int, *, below: int = 0) -> list[str]:
+    warning = (
+        f"[2026-11-25 02:00:{at:02},000] WARN [UnifiedLog partition=orders-0, dir=/d] Truncating "
+        f"orders-0 to offset {to} below high watermark {below} (kafka.log.UnifiedLog)"
+    )
+    truncated = (
+        f"[2026-11-25 02:00:{at:02},000] INFO [UnifiedLog partition=orders-0, dir=/d] "
+        f"Truncating to offset {to} (kafka.log.UnifiedLog)"
+    )
+    return [*([warning] if below else []), truncated]
+
+
+def later(at: int, record: str) -> str:
+    """Return a record of the metadata log at a second of the lines."""
+    moment = datetime(2026, 11, 25, 2, 0, at, tzinfo=UTC)
+    head = f"baseOffset: {at} lastOffset: {at} count: 1 CreateTime: {moment.timestamp() * 1e3:.0f}"
+    return f"{head} size: 1\n{record}"
+
+
+def following(at: int, epoch: int, leader: int, end: int) -> list[str]:
+    return [
+        f"[2026-11-25 02:00:{at:02},000] INFO [Broker] Follower orders-0 starts at leader epoch "
+        f"{epoch} from offset {end} with partition epoch 3 and high watermark 3. Current leader is "
+        f"{leader}. (state.change)"
+    ]
+
+
+def test_a_broker_that_truncates_below_its_high_watermark_had_them_committed() -> None:
+    """`Truncating … below high watermark` (WARN); without it nothing says that they were acked."""
+    for below, committed in ((0, False), (9, True)):
+        lines = [*LINES[:2], *cut(10, 5, below=below)]
+        events = [
+            *broker_log.parse(lines, broker=1),
+            *broker_log.parse(led(2, 5, 8, 5), broker=2),
+        ]
+        settings = Settings(kafka="4.4.0", properties={}, acks="all")
+        [gone] = outages({}, CLEAN, events, settings)["orders", 0].gone
+        assert (gone.offsets, gone.committed) == (Offsets(5, 8), committed)
+        assert gone.acks == (("1", "all") if committed else ("1",))
+
+
+def test_a_leader_that_names_itself_as_the_previous_one_has_missed_an_epoch() -> None:
+    """Broker 1 led in epochs 4 and 6, 3 truncated in epoch 5, and is elected in epoch 7 (B56)."""
+    dump = (
+        DUMP.replace('"isr": [1]', '"isr": [1, 2, 3]').replace(
+            '"replicas": [1, 2]', '"replicas": [1, 2, 3]'
+        )
+        + later(4, changed(leader=2))
+        + later(7, changed(leader=1, isr=[1, 3]))
+        + later(11, changed(leader=3, isr=[3]))
+    )
+    for missed in (True, False):
+        events = [
+            *broker_log.parse(
+                [*led(1, 4, 1, 2), *led(1, 6, 8, 9, before=4 if missed else 5)], broker=1
+            ),
+            *broker_log.parse(led(2, 5, 5, 5), broker=2),
+            *broker_log.parse(
+                [
+                    *following(2, 4, 1, 9),
+                    *following(6, 5, 2, 9),
+                    *cut(6, 5),
+                    *led(3, 7, 12, 5),
+                ],
+                broker=3,
+            ),
+        ]
+        settings = Settings(kafka="4.4.0", properties={}, acks="all")
+        reasons = [one.reason for one in outages({}, dump, events, settings)["orders", 0].gone]
+        assert ("B56" in "".join(reasons)) is missed, reasons
+
+
 def test_a_leader_that_is_not_elected_cleanly_may_lack_what_acks_all_was_told_of(disks) -> None:
     # The last known leader, which another broker follows: no case of the catalogue fits.
     last = changed(leader=-1, isr=[], lastKnownElr=[2])
