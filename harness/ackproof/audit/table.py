@@ -41,6 +41,12 @@ STOPS = (Effect.WRITES_STOP, Effect.READS_STOP)
 
 _CRASH, _LAG, _POWER = Failure.CRASH, Failure.LAG, Failure.POWER_LOSS
 _MOVE = Failure.REASSIGNMENT
+#: Planned elections and moves with failures (B56, B57): shown unless fewer failures usually lose.
+_BY_PLAN: tuple[Failures, ...] = (
+    (Failure.LEADER_MOVE, _CRASH, _CRASH),
+    (_MOVE, _MOVE, _LAG, _CRASH),
+    (_MOVE, _MOVE, _MOVE, _LAG, _CRASH),
+)
 #: Failures that are shown if they are safe, too; larger sets replace their parts.
 _FAMILIAR: tuple[Failures, ...] = (
     (Failure.RECREATED,),
@@ -51,9 +57,7 @@ _FAMILIAR: tuple[Failures, ...] = (
     (_LAG, _CRASH),
     (_LAG, _POWER),
     (_LAG, Failure.DISK_REPLACED),
-    (Failure.LEADER_MOVE, _CRASH, _CRASH),
-    (_MOVE, _MOVE, _LAG, _CRASH),
-    (_MOVE, _MOVE, _MOVE, _LAG, _CRASH),
+    *_BY_PLAN,
     (Failure.RACK,),
     (_CRASH, _CRASH),
     (_POWER, _POWER),
@@ -278,7 +282,12 @@ def _without_repetition(
 
 def _loss_rows(parts: Sequence[_Part], cells: _Cells) -> tuple[list[Row], int]:
     """Return the rows about losses, and the number of losing sets that have no row."""
-    shown = {failures: of_set for failures, of_set in cells.items() if of_set[0] != _UNKNOWN}
+    usual = _WORDS[Effect.LOST]
+    shown = {
+        failures: of_set
+        for failures, of_set in cells.items()
+        if of_set[0] != _UNKNOWN and not (failures in _BY_PLAN and of_set[0].word in usual)
+    }
     shown = {
         failures: of_set
         for failures, of_set in shown.items()
