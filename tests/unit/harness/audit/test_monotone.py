@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from ackproof.audit.request import Request, audit
 from ackproof.audit.risk import Subject
 from ackproof.audit.risks import of_subject, stale_fetch
 from ackproof.audit.setups import Setup, setups
-from ackproof.own_config.configuration import Client, Given, OwnConfig, Topic
+from ackproof.own_config.configuration import Client, Given, Holder, OwnConfig, Storage, Topic
 from support import sampling
 from support.origins import at
 
@@ -182,6 +183,34 @@ def test_a_weaker_setting_is_not_green(kafka: str, mode: str, weaker: dict[str, 
         lost = [one for one in found.new if one.risk.effect is Effect.LOST]
         assert lost or found.more
         assert not found.without_effect
+
+
+@pytest.mark.parametrize(("kafka", "mode"), VERSIONS)
+@pytest.mark.parametrize(
+    ("holder", "restart_keeps"),
+    [(Holder.POD, True), (Holder.POD, False), (Holder.CONTAINER, True), (Holder.CONTAINER, False)],
+)
+def test_a_log_that_loses_its_volume_is_not_green(
+    kafka: str, mode: str, holder: Holder, restart_keeps: bool
+) -> None:
+    """Each new pod or container is then empty; a volume in its place makes nothing possible."""
+    kept = Storage(
+        holder=Holder.VOLUME, setting="volumes", value="data", source=at("compose.yml:3")
+    )
+    emptied = replace(kept, holder=holder, restart_keeps=restart_keeps)
+    plain = configuration(kafka, mode, **_THREE)
+    before, after = (
+        audit_clusters([replace(plain, storage=storage)]) for storage in (kept, emptied)
+    )
+    lost = [
+        one.risk.failures
+        for one in difference(before, after, base="before").new
+        if one.risk.effect is Effect.LOST
+    ]
+    assert any(set(failures) == {Failure.RECREATED} for failures in lost)
+    back = difference(after, before, base="after")
+    assert not [one for one in back.new if one.risk.effect is Effect.LOST]
+    assert not back.more
 
 
 @pytest.mark.parametrize("kafka", ["2.8.1", "4.0.0"])
