@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from io import BytesIO
@@ -29,6 +29,9 @@ from ackproof.errors import ScenarioError
 from ackproof.own_config.reading import Elsewhere, may_be_configuration
 from ackproof_model.kafka_settings import ENABLE_IDEMPOTENCE
 
+#: Clients by their files.
+_Names = Mapping[str, str]
+
 
 def difference(before: Audit | None, after: Audit, *, base: str) -> Difference:
     """Compare risk by risk.
@@ -38,22 +41,23 @@ def difference(before: Audit | None, after: Audit, *, base: str) -> Difference:
     before: None if there was no configuration.
     """
     old, new = findings(before) if before else [], findings(after)
-    added, ended = _without(new, old), _without(old, new)
+    names = _names(before, after)
+    added, ended = _without(new, old, names), _without(old, new, names)
     more: list[Growth] = []
     without_effect: list[Weakening] = []
-    earlier = {_who(answer): answer for answer in before.answers} if before else {}
+    earlier = {_who(answer, names): answer for answer in before.answers} if before else {}
     undecided: list[Doubt] = []
     changed: dict[object, set[Effect]] = defaultdict(set)
     for finding in added:
-        changed[_who(finding.answer)].add(finding.risk.effect)
-    alike = _alike(old)
+        changed[_who(finding.answer, names)].add(finding.risk.effect)
+    alike = _alike(old, names)
     for answer in after.answers:
-        undecided += _newly_undecided(earlier.get(_who(answer)), doubts(answer, after))
-        if was := earlier.get(_who(answer)):
-            known = [*_known(of_answer(answer, after), alike)]
+        undecided += _newly_undecided(earlier.get(_who(answer, names)), doubts(answer, after))
+        if was := earlier.get(_who(answer, names)):
+            known = [*_known(of_answer(answer, after), alike, names)]
             grown = [*growth(was, answer, known, after)]
             more += grown
-            effects = changed.get(_who(answer), set())
+            effects = changed.get(_who(answer, names), set())
             losing = grown or Effect.LOST in effects
             without_effect += (
                 one
@@ -77,47 +81,73 @@ def _newly_undecided(was: Answer | None, found: Iterable[Doubt]) -> Iterator[Dou
 
 
 def _known(
-    some: Iterable[Finding], others: Mapping[object, Sequence[Risk]]
+    some: Iterable[Finding], others: Mapping[object, Sequence[Risk]], names: _Names
 ) -> Iterator[tuple[Finding, Risk, list[Risk]]]:
     """Yield the losses that other losses imply, with these, without accepted ones."""
     for one in some:
         for risk in one.variants if one.risk.effect is Effect.LOST else ():
-            implying = [other for other in others.get(_part(one), ()) if _implies(other, risk)]
+            implying = [
+                other for other in others.get(_part(one, names), ()) if _implies(other, risk)
+            ]
             if implying and not risk.accepted:
                 yield one, risk, implying
 
 
-def _without(some: Iterable[Finding], others: Iterable[Finding]) -> list[Finding]:
+def _without(some: Iterable[Finding], others: Iterable[Finding], names: _Names) -> list[Finding]:
     """Return the findings that the other audit does not imply, without accepted ones."""
-    alike = _alike(others)
+    alike = _alike(others, names)
     found = []
     for one in some:
         left = tuple(
             risk
             for risk in one.variants
             if not risk.accepted
-            and not any(_implies(other, risk) for other in alike.get(_part(one), ()))
+            and not any(_implies(other, risk) for other in alike.get(_part(one, names), ()))
         )
         found += [replace(one, risk=left[0], variants=left)] if left else []
     return found
 
 
-def _alike(findings: Iterable[Finding]) -> Mapping[object, Sequence[Risk]]:
+def _alike(findings: Iterable[Finding], names: _Names) -> Mapping[object, Sequence[Risk]]:
     """Return the risks of findings by topic, clients and effect."""
     alike: dict[object, list[Risk]] = defaultdict(list)
     for one in findings:
-        alike[_part(one)] += one.variants
+        alike[_part(one, names)] += one.variants
     return alike
 
 
-def _part(finding: Finding) -> object:
-    return (_who(finding.answer), finding.risk.effect)
+def _part(finding: Finding, names: _Names) -> object:
+    return (_who(finding.answer, names), finding.risk.effect)
 
 
-def _who(answer: Answer) -> object:
-    """Return cluster, topic and clients; a client is known by its file's name."""
-    names = (answer.cluster, answer.producer, answer.consumer)
-    return (answer.topic, *(PurePath(name).name for name in names))
+def _who(answer: Answer, names: _Names) -> object:
+    """Return cluster, topic and clients."""
+    clients = (names.get(name, "") for name in (answer.producer, answer.consumer))
+    return (answer.topic, PurePath(answer.cluster).name, *clients)
+
+
+def _names(before: Audit | None, after: Audit) -> _Names:
+    """Return the name by which a client is known on both sides, by its file.
+
+    That is the file if both sides have it; else its name without folders, as with --against FOLDER;
+    else, if several clients of a side have that, its name below the folder of all of them.
+    """
+    sides = [_clients(audit) for audit in (before, after) if audit]
+    both = set.intersection(*sides)
+    known = {name: name for name in both}
+    for side in sides:
+        counts = Counter(PurePath(name).name for name in side)
+        folders = [os.path.dirname(os.path.abspath(name)) for name in side]
+        for name in side - both:
+            own = PurePath(name).name
+            below = os.path.relpath(os.path.abspath(name), os.path.commonpath(folders))
+            known[name] = own if counts[own] == 1 else below
+    return known
+
+
+def _clients(audit: Audit) -> set[str]:
+    every = (name for one in audit.answers for name in (one.producer, one.consumer))
+    return {name for name in every if name}
 
 
 def _implies(other: Risk, one: Risk) -> bool:

@@ -194,6 +194,22 @@ def test_accepted_risks_do_not_fail(folder, capsys) -> None:
     assert any("the risk counts again" in warning for warning in document["warnings"])
 
 
+def test_clients_whose_files_have_one_name_are_compared_each_with_itself(folder, capsys) -> None:
+    """Another service with acks=1 does not hide what a weaker minimum puts at risk."""
+    for side, minimum in (("before", 2), ("after", 1)):
+        write(
+            {
+                f"{side}/server.properties": SERVER.format(minimum),
+                f"{side}/orders/producer.properties": ALL,
+                f"{side}/clicks/producer.properties": "acks=1\n",
+            }
+        )
+    code = ackproof("audit", "after", "--against", "before", "--kafka", "3.9.1", "--json")
+    more = json.loads(capsys.readouterr().out)["against"]["more"]
+    assert code == ExitCode.VIOLATED
+    assert [Path(one["producer"]).parts[-2] for one in more] == ["orders"]
+
+
 @pytest.mark.parametrize("options", [["--scenario", "client_crash"], ["--prove", "B4"]])
 def test_nothing_is_left_by_a_proof_that_cannot_be_made(
     folder: Path, monkeypatch: pytest.MonkeyPatch, options: list[str]
