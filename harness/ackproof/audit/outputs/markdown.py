@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from ackproof.audit.answer import Audit, Difference, Outcome, Verdict
 from ackproof.audit.finding import grown, title, unaffected
@@ -69,6 +69,46 @@ def _group(summary: Summary) -> Iterator[str]:
     if summary.answer.unstated:
         yield f"The files leave {', '.join(summary.answer.unstated)} open.  "
     yield ""
+    if summary.usual:
+        yield from _brief(summary, summary.usual)
+        yield from _folded("For every value that the files leave open", _answer(summary))
+    else:
+        yield from _answer(summary)
+
+
+def _brief(summary: Summary, usual: Summary) -> Iterator[str]:
+    """Yield what the terminal shows where little is known, marked as assumed."""
+    yield from (f"- Whatever the rest is: **{_cell(line)}**" for line in summary.always)
+    yield from (f"- Open: {_cell(question)} ({_cell(how)})" for question, how in summary.questions)
+    values = ", ".join(f"{key}={value}" for key, value in usual.answer.assumed.items())
+    yield ""
+    yield f"**Assumed**: {_cell(values)}: {_cell(usual.headline)}  "
+    yield ""
+    yield from _table(usual)
+    yield ""
+
+
+def _folded(head: str, lines: Iterable[str]) -> Iterator[str]:
+    yield f"<details><summary>{head}</summary>"
+    yield ""
+    yield from lines
+    yield "</details>"
+    yield ""
+
+
+def _answer(summary: Summary) -> Iterator[str]:
+    """Yield the table, the changes, the notes, and the way to a loss."""
+    yield from _table(summary)
+    for note in (*summary.notes, *(f"Accepted: {one}" for one in summary.accepted)):
+        yield f"- {_cell(note)}"
+    yield ""
+    if summary.how:
+        steps = [f"{number}. {_cell(step)}" for number, step in enumerate(summary.how, start=1)]
+        yield from _folded(summary.how_head, [*steps, ""])
+
+
+def _table(summary: Summary) -> Iterator[str]:
+    """Yield the table of failures and the changes."""
     yield from _row(("after", "", *summary.table.columns, "runs"))
     yield from _row(("---",) * (len(summary.table.columns) + 3))
     for row in summary.table.rows:
@@ -80,16 +120,6 @@ def _group(summary: Summary) -> Iterator[str]:
         cost = f"; costs: {change.cost}" if change.cost else ""
         place = f"`{change.setting}={change.change}` ({change.source})"
         yield f"- {'then' if at else '**Change first**'}: {place}{_cell(cost)}"
-    for note in (*summary.notes, *(f"Accepted: {one}" for one in summary.accepted)):
-        yield f"- {_cell(note)}"
-    yield ""
-    if summary.how:
-        yield f"<details><summary>{summary.how_head}</summary>"
-        yield ""
-        yield from (f"{number}. {_cell(step)}" for number, step in enumerate(summary.how, start=1))
-        yield ""
-        yield "</details>"
-        yield ""
 
 
 def _row(cells: Sequence[str]) -> Iterator[str]:

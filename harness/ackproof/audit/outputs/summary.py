@@ -184,7 +184,7 @@ def _summary(group: Group) -> Summary:
         changes=_changes(answer),
         notes=tuple(_notes(answer)),
         accepted=tuple(_accepted(answer)),
-        always=tuple(_always(answer)) if answer.usual else (),
+        always=tuple(_always(answer))[:_MOST_ALWAYS] if answer.usual else (),
         questions=tuple(_questions(answer)) if answer.usual else (),
         usual=_usual(answer.usual, group.topics) if answer.usual else None,
     )
@@ -192,6 +192,8 @@ def _summary(group: Group) -> Summary:
 
 #: How many rows of an assumed table may lose, are safe, and are about clients.
 _MOST_LOSING, _MOST_SAFE, _MOST_OTHERS = 4, 2, 1
+#: How many columns: today and the first change. How many losses hold whatever the rest is.
+_MOST_COLUMNS, _MOST_ALWAYS = 2, 1
 
 
 def _few(rows: Sequence[Row]) -> Iterator[Row]:
@@ -206,10 +208,13 @@ def _few(rows: Sequence[Row]) -> Iterator[Row]:
 
 
 def _usual(usual: Answer, topics: tuple[str, ...]) -> Summary:
-    """Return the summary for usual values, with few rows."""
+    """Return the summary for usual values, with few rows, and with the first change only."""
     if usual.table:
-        usual = replace(usual, table=replace(usual.table, rows=tuple(_few(usual.table.rows))))
-    return _summary(Group(answer=usual, topics=topics))
+        columns = usual.table.columns[:_MOST_COLUMNS]
+        rows = (replace(row, cells=row.cells[:_MOST_COLUMNS]) for row in _few(usual.table.rows))
+        usual = replace(usual, table=replace(usual.table, columns=columns, rows=tuple(rows)))
+    summary = _summary(Group(answer=usual, topics=topics))
+    return replace(summary, changes=summary.changes[: _MOST_COLUMNS - 1])
 
 
 #: How to state a value that no file states, as a question with its answer.

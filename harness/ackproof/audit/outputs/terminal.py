@@ -34,8 +34,8 @@ _OUTCOMES = {
 #: Groups of topics that are listed after the first one.
 _MOST_GROUPS = 12
 _MOST_WARNINGS = 4
-#: The most losses that are listed as needing no assumption, and the most notes.
-_MOST_ALWAYS, _MOST_NOTES = 1, 1
+#: The most notes.
+_MOST_NOTES = 1
 #: Characters of a screen on which known losses stand beside the failures; those of a column's head.
 _NARROW, _CELL = 100, 12
 #: Characters that the names of failures need at least, with the margins and the runs.
@@ -169,7 +169,7 @@ _ASSUMED = " assumed │ "
 
 def _print_brief(console: Console, summary: Summary, usual: Summary) -> None:
     """Print what holds for all values, what would decide most, and the answer for usual values."""
-    for line in summary.always[:_MOST_ALWAYS]:
+    for line in summary.always:
         print_item(console, "  Whatever the rest is: ", line, style="bold")
     for question, answer in summary.questions:
         print_item(console, "  ", f"Open: {question} ({answer})")

@@ -15,7 +15,7 @@ from ackproof.audit.auditing import audit_clusters, with_tables
 from ackproof.audit.detail import Detail
 from ackproof.audit.failing import thresholds, with_failing
 from ackproof.audit.finishing import finished
-from ackproof.audit.outputs import IN_FULL
+from ackproof.audit.outputs import IN_FULL, markdown
 from ackproof.audit.outputs.terminal import print_audit
 from ackproof.console import Console
 from ackproof.own_config.configuration import OwnConfig
@@ -123,6 +123,22 @@ def test_the_full_table_is_there_on_request() -> None:
     assert not any(MARK in line for line in verbose)
     assert any("replicas=2" in line for line in verbose)
     assert len(verbose) > MOST
+
+
+def test_markdown_has_the_brief_answer_and_folds_the_full_one() -> None:
+    text = markdown.render(audit({"producer.properties": "acks=1\n"}, detail=IN_FULL))
+    brief, folded = text.split("<details><summary>For every value", 1)
+    assert "Whatever the rest is" in brief
+    assert "**Assumed**: kafka.version=" in brief
+    assert "acks=all" in brief
+    assert "| replicas=2" not in brief
+    assert "| replicas=2" in folded
+    broker = "process.roles=broker,controller\nnode.id=1\ncontroller.quorum.voters=1@a:9093\n"
+    stated = {
+        "s.properties": f"{broker}default.replication.factor=1\n",
+        "p.properties": "acks=all\n",
+    }
+    assert "For every value" not in markdown.render(audit(stated, kafka="4.1.0", detail=IN_FULL))
 
 
 def test_where_all_is_stated_nothing_is_assumed() -> None:
