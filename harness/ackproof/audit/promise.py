@@ -79,34 +79,43 @@ def _promised(answer: Answer, stated: Iterable[Stated]) -> Iterator[Promised]:
         for failures in promise.sets:
             if kept and promise.of_any and Failure.RECREATED in failures:
                 continue
-            searched = _as_restarts(failures) if kept and answer.storage else failures
-            outcome = _outcome(answer, searched)
+            outcome = _outcome(answer, failures)
             yield Promised(promise=promise.text, failures=failures, outcome=outcome)
 
 
-def _as_restarts(failures: Failures) -> Failures:
-    """Return failures with a clean restart for each new container, which finds its volume again."""
+def losses(answer: Answer, failures: Failures) -> list[Risk]:
+    """Return the losses of an answer that need no other failures than these."""
+    happening = _with_volumes(answer, failures)
+    return [
+        risk
+        for risk in answer.risks
+        if risk.effect is Effect.LOST and covers(risk.failures, happening)
+    ]
+
+
+def _with_volumes(answer: Answer, failures: Failures) -> Failures:
+    """Return failures with a clean restart for each new container that finds its volume again."""
+    if not answer.storage or emptied(answer.storage):
+        return failures
     restart = {Failure.RECREATED: Failure.CLEAN_RESTART}
     return tuple(sorted((restart.get(one, one) for one in failures), key=list(Failure).index))
 
 
 def _outcome(answer: Answer, failures: Failures) -> Outcome:
-    losses = [risk for risk in answer.risks if loses_after(risk, failures)]
-    if any(not risk.accepted for risk in losses):
+    found = losses(answer, failures)
+    failures = _with_volumes(answer, failures)
+    if any(not risk.accepted for risk in found):
         return Outcome.BROKEN
     if any(covers(one, failures) for one in answer.undecided) or _unknown(answer, failures):
         return Outcome.NOT_DECIDED
-    return Outcome.ACCEPTED if losses else Outcome.KEPT
-
-
-def loses_after(risk: Risk, failures: Failures) -> bool:
-    """Whether a loss needs no other failures than these."""
-    return risk.effect is Effect.LOST and covers(risk.failures, failures)
+    return Outcome.ACCEPTED if found else Outcome.KEPT
 
 
 def breaks(answer: Answer, risk: Risk) -> bool:
     """Whether a risk of an answer breaks a promise."""
-    return not risk.accepted and any(loses_after(risk, one.failures) for one in answer.promised)
+    return not risk.accepted and any(
+        risk in losses(answer, one.failures) for one in answer.promised
+    )
 
 
 def with_failing_promises(audit: Audit) -> Audit:
@@ -123,7 +132,7 @@ def with_failing_promises(audit: Audit) -> Audit:
     def fails(answer: Answer, one: Promised) -> bool:
         if one.outcome is Outcome.NOT_DECIDED:
             return new is None or _where(answer, one) in new
-        return any(risk.failing and loses_after(risk, one.failures) for risk in answer.risks)
+        return any(risk.failing for risk in losses(answer, one.failures))
 
     answers = (
         replace(

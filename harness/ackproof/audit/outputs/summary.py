@@ -24,7 +24,7 @@ from ackproof.audit.answer import (
 )
 from ackproof.audit.failure import Failures, covers
 from ackproof.audit.outputs.cells import ShownTable, shown
-from ackproof.audit.promise import loses_after
+from ackproof.audit.promise import losses
 from ackproof.audit.table import STOPS
 from ackproof.audit.words import EFFECTS, condition, phrase, phrase_of, phrase_of_any
 from ackproof.own_config.configuration import (
@@ -157,9 +157,10 @@ def _outcome(worst: Outcome, having: Sequence[tuple[Group, Sequence[Failures]]])
         return f"its losses were accepted, after {after}{where}."
     if worst is Outcome.NOT_DECIDED:
         return f"NOT DECIDED, no search decides whether records are lost after {after}{where}."
-    breaking = [risk for risk in answer.risks if any(loses_after(risk, one) for one in sets)]
+    breaking = [risk for one in sets for risk in losses(answer, one)]
     held = f", {condition(breaking[0].when)}" if all(risk.when for risk in breaking) else ""
-    return f"BROKEN, acknowledged records may be lost after {after}{held}{where}."
+    may = "may rarely be lost" if all(risk.rare for risk in breaking) else "may be lost"
+    return f"BROKEN, acknowledged records {may} after {after}{held}{where}."
 
 
 def summaries(audit: Audit) -> list[Summary]:

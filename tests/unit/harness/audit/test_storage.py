@@ -13,8 +13,9 @@ from ackproof.audit.diff import difference
 from ackproof.audit.failing import thresholds, with_failing
 from ackproof.audit.failure import Failure, how_rare
 from ackproof.audit.finishing import finished
+from ackproof.audit.outputs.summary import promises as shown_promises
 from ackproof.audit.outputs.summary import summaries
-from ackproof.audit.promise import promises, with_promised
+from ackproof.audit.promise import promises, with_failing_promises, with_promised
 from ackproof.own_config.reading import read_texts
 
 CASES = Path(__file__).parents[3] / "data" / "cases"
@@ -72,7 +73,8 @@ def test_the_first_change_is_a_volume() -> None:
         "persistent-claim",
     )
     assert str(first.source) == "kafka.yaml:8"
-    assert all(risk.failures != (RECREATED,) * 3 for risk in answer.alternatives[0].risks)
+    left = [one for one in answer.alternatives[0].risks if one.failures == (RECREATED,) * 3]
+    assert all(one.rare for one in left), "three restarts in which a leader misses an epoch (B56)"
 
 
 def test_a_chart_without_persistence_is_no_safe_cluster() -> None:
@@ -145,13 +147,27 @@ def test_a_rolling_update_is_one_ordinary_event() -> None:
     [
         ("ephemeral", "recreated", Outcome.KEPT),
         ("ephemeral", "recreated, recreated, recreated", Outcome.BROKEN),
-        ("persistent-claim", "recreated, recreated, recreated", Outcome.KEPT),
+        ("persistent-claim", "recreated, recreated", Outcome.KEPT),
         ("unknown", "recreated", Outcome.NOT_DECIDED),
     ],
 )
 def test_a_promise_may_name_a_new_pod(storage: str, promise: str, outcome: Outcome) -> None:
     of = with_promised(audit(strimzi(storage)), promises([promise]))
     assert [one.outcome for one in of.answers[0].promised] == [outcome]
+
+
+def test_new_pods_with_volumes_are_restarts_in_sentence_and_exit_code() -> None:
+    """Three restarts lose if a leader misses an epoch (B56)."""
+    whole = with_promised(
+        audit(strimzi("persistent-claim")), promises(["recreated, " * 2 + "recreated"])
+    )
+    failing = with_failing_promises(with_failing(whole, thresholds([], promised=True)))
+    assert [one.failing for one in failing.answers[0].promised] == [True]
+    [said] = shown_promises(finished(failing))
+    assert said.text.endswith(
+        "BROKEN, acknowledged records may rarely be lost after the pods or "
+        "containers of 3 brokers are replaced (producer.properties)."
+    )
 
 
 def test_any_failure_is_a_new_pod_only_where_no_volume_holds_the_logs() -> None:
