@@ -7,9 +7,10 @@ from dataclasses import replace
 
 from ackproof.audit.answer import Answer
 from ackproof.audit.assumption import Versions
-from ackproof.audit.effective import unstated
+from ackproof.audit.effective import OFFSETS, offsets_replicas, unstated
 from ackproof.audit.setups import KAFKA, MINIMUM, MODE, REPLICAS, UNCLEAN, Setup
 from ackproof.kafka_versions import DEFAULT_KAFKA, uses_zookeeper
+from ackproof.own_config.configuration import Given, NoFile
 from ackproof.safer_settings import USUAL_REPLICAS
 from ackproof.scenario.kafka_clients import java_producer_defaults
 from ackproof_model.configuration import Profile
@@ -45,7 +46,11 @@ def usual(group: Sequence[Setup]) -> tuple[Setup, Mapping[str, str]]:
     }
     of_topic = (key for key in (REPLICAS, MINIMUM, UNCLEAN) if key in chosen.when)
     settings = {**chosen.settings, **{key: unstated(chosen, key) for key in of_topic}}
-    return replace(chosen, when={}, settings=settings), values
+    own = chosen.own
+    if len(offsets_replicas(chosen)) > 1:
+        values[OFFSETS] = BROKER_DEFAULTS[OFFSETS]
+        own = replace(own, broker={**own.broker, OFFSETS: Given(values[OFFSETS], NoFile.ASSUMED)})
+    return replace(chosen, own=own, when={}, settings=settings), values
 
 
 def _release(setup: Setup, value: Versions) -> str:

@@ -167,3 +167,12 @@ def test_a_marked_table_has_its_footnotes() -> None:
     marks = {mark for line in lines if "│" in line for mark in ("(a)", "(b)") if mark in line}
     for mark in marks:
         assert any(f"│  {mark} with" in line for line in lines)
+
+
+def test_the_usual_answer_assumes_the_usual_copies_of_offsets() -> None:
+    """With one copy reads would stop after one crash, which nothing in the files says."""
+    lines = printed(audit({"producer.properties": "acks=all\nenable.idempotence=true\n"}))
+    assumed = [line for line in lines if line.startswith(f" {MARK}")]
+    assert any("offsets.topic.replication.factor=3" in line for line in assumed)
+    [reads] = [line for line in assumed if "reads stop after" in line]
+    assert reads.split()[-4:] == ["3", "down", "3", "down"]
