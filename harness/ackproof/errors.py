@@ -138,7 +138,7 @@ _EXTRAS = {"grpc": "connect", "grpc_status": "connect", "mcp": "mcp", "pytest": 
 
 
 def installing(extra: str) -> str:
-    """Return how to install an extra: ackproof is on no package index."""
+    """Return how to install an extra from a wheel, as no package index has one."""
     return f'pip install "WHEEL[{extra}]", where WHEEL is the path of ackproof\'s wheel'
 
 

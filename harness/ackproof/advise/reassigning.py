@@ -138,7 +138,7 @@ def _described(text: str) -> dict[TopicPartition, _Described]:
     if not found:
         raise ScenarioError(
             "--described names no partition",
-            hint="Give what kafka-topics.sh --describe prints.",
+            hint="Give what kafka-topics.sh of Kafka 4 prints of the topics of the plan.",
         )
     return found
 

@@ -105,10 +105,10 @@ def take_final_log(
 
 
 def _note_shared_offsets(
-    run: RunState, application: Application | None, taken: final_log.FinalLog
+    run: RunState, sends: Application | None, taken: final_log.FinalLog
 ) -> None:
-    if application is not None:
-        run.unobserved += filter(None, [shared_offsets(application, taken.log)])
+    if sends is not None:
+        run.unobserved += filter(None, [shared_offsets(sends, taken.log)])
 
 
 def _note_alone(run: RunState, reader: Reader, why: str) -> None:

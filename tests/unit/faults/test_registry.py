@@ -52,7 +52,7 @@ def test_every_fault_round_trips_through_json() -> None:
 #: Names of faults that are also words for something else.
 AMBIGUOUS = {
     *("none", "kill", "restart", "bandwidth", "command", "docker"),
-    *("latency", "link", "partition", "pause", "power_loss", "upgrade"),
+    *("latency", "link", "partition", "pause", "power_loss", "reassign", "upgrade"),
 }
 
 

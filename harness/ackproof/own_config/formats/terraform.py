@@ -316,7 +316,7 @@ FORMAT = Format(
     reads="topics (`kafka_topic`, Aiven, Confluent Cloud, Google); Amazon MSK with its modules, "
     "Aiven",
     patterns=("*.tf", "*.tfvars"),
-    mentions="kafka",
+    mentions="kafka|msk",
     examples={"topics.tf": _EXAMPLE},
     read=read,
     makes_brokers=True,

@@ -699,3 +699,25 @@ def test_a_repository_of_many_files_is_read(tmp_path: Path, monkeypatch) -> None
 )
 def test_an_earlier_revision_has_the_files_that_a_folder_has(name: str, wanted: bool) -> None:
     assert reading.may_be_configuration(PurePath(name)) is wanted
+
+
+def test_a_folder_passes_over_no_file_that_is_read_by_its_name() -> None:
+    """Each format says by which word its files may be found; a wrong word hides them in folders."""
+    inputs = [path for folder in (FILES, FILES.parent / "cases") for path in folder.iterdir()]
+    hidden = []
+    for path in inputs:
+        if path.is_file() and path.name.endswith(reading._TREES) and path.name not in _LISTS:
+            text = path.read_text(encoding="utf-8", errors="replace")
+            if not reading._mentions().search(text) and _is_read(path):
+                hidden.append(path.name)
+    assert hidden == []
+
+
+_LISTS = ("expected.json", "refused.json")
+
+
+def _is_read(path: Path) -> bool:
+    try:
+        return any(own.read for own in read_clusters([path], kafka="3.9.1"))
+    except ScenarioError:
+        return True

@@ -163,10 +163,13 @@ def test_a_file_of_another_tool_is_refused_with_the_tool_and_a_remedy(
     assert not reason(name, text).endswith(".")  # no list of all formats
 
 
-def test_services_that_run_nothing_are_not_taken_for_a_compose_file() -> None:
+def test_services_that_run_nothing_are_not_taken_for_a_compose_file(tmp_path: Path) -> None:
     described = "services:\n  app:\n    type: kafka-streams\n    produces: [orders]\n"
     assert "compose" not in reason("state.yaml", described)
-    assert "compose" in reason("compose.yaml", "services:\n  web:\n    image: nginx\n")
+    compose = tmp_path / "compose.yaml"
+    compose.write_text("services:\n  web:\n    image: nginx\n")
+    [refused] = read_clusters([compose])[0].refused
+    assert "compose" in refused.reason
 
 
 def test_blocks_without_end_are_refused() -> None:
