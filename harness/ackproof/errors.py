@@ -134,7 +134,11 @@ def translated() -> Iterator[None]:
 
 
 #: The extra that installs a package; the other packages come with `run`.
-_EXTRAS = {"grpc": "connect", "grpc_status": "connect", "mcp": "mcp", "pytest": "pytest"}
+_EXTRAS = {
+    **dict.fromkeys(("grpc", "grpc_status"), "connect"),
+    **dict.fromkeys(("anyio", "mcp", "mcp_types"), "mcp"),
+    "pytest": "pytest",
+}
 
 
 def installing(extra: str) -> str:

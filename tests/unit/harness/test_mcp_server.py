@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import pytest
 from mcp import Client, StdioServerParameters
 from mcp_types import CallToolResult
 
+from ackproof.errors import AckproofError, translated
 from ackproof.mcp_server import arguments, server
 
 CASES = Path(__file__).parents[2] / "data" / "cases"
@@ -89,3 +91,9 @@ def test_the_command_serves_on_standard_input_and_output() -> None:
 
     result = anyio.run(called)
     assert "B6" in str(result.structured_content)
+
+
+@pytest.mark.parametrize("package", ["anyio", "mcp", "mcp_types"])
+def test_without_its_packages_the_extra_of_the_command_is_named(package: str) -> None:
+    with pytest.raises(AckproofError, match=r"WHEEL\[mcp\]"), translated():
+        raise ModuleNotFoundError(name=package)
