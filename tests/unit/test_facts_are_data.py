@@ -198,7 +198,6 @@ _ADDRESS = "the address of a Spark master or of a file"
 #: Single places that may, with the reason: `module: source`.
 ALLOWED = {
     "ackproof/advise/screen.py: text == 'keeps everything'": _WORD,
-    "ackproof/audit/outputs/cells.py: one.split(' ')": "the mark of a footnote of the same table",
     "ackproof/cli/advise_input.py: 'payload: ' not in evidence.dump": "kafka-dump-log's output",
     "ackproof/cli/advise_input.py: text.split(',')": _LIST,
     "ackproof/cli/runs.py: 'too few runs' in judged": _WORD,

@@ -136,25 +136,8 @@ def restart(
     *,
     from_cluster: advise_input.FromCluster = "",
     kafka: advise_input.Kafka,
-    acks: Annotated[
-        str,
-        typer.Option(
-            "--acks",
-            metavar="1|all",
-            help="The acks of all producers. Default: acks=all decides, and what acks=1 would lose "
-            "is said below.",
-            show_default=False,
-        ),
-    ] = "",
-    config: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--config",
-            metavar="PATH",
-            help="Files of your producers, in place of --acks; may be repeated.",
-            show_default=False,
-        ),
-    ] = None,
+    acks: advise_input.AllAcks = "",
+    config: advise_input.ProducerFiles = None,
     client_config: own_files.ClientConfig = None,
     fail_on: Annotated[
         str,

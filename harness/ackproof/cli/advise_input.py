@@ -49,6 +49,26 @@ MaybeDisks = Annotated[
     list[Path] | None,
     typer.Argument(metavar="[FOLDERS]", show_default=False, help=_LOG_DIRECTORIES),
 ]
+#: Of what is judged for all producers of a running cluster.
+AllAcks = Annotated[
+    str,
+    typer.Option(
+        "--acks",
+        metavar="1|all",
+        help="The acks of all producers. Default: acks=all decides, and what acks=1 would lose "
+        "is said below.",
+        show_default=False,
+    ),
+]
+ProducerFiles = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--config",
+        metavar="PATH",
+        help="Files of your producers, in place of --acks; may be repeated.",
+        show_default=False,
+    ),
+]
 FromCluster = Annotated[
     str,
     typer.Option(

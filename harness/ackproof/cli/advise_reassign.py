@@ -32,25 +32,8 @@ def reassign(
     described: advise_input.Described = None,
     server: advise_input.Server = None,
     dump: advise_input.Dump = None,
-    acks: Annotated[
-        str,
-        typer.Option(
-            "--acks",
-            metavar="1|all",
-            help="The acks of all producers. Default: acks=all decides, and what acks=1 would lose "
-            "is said below.",
-            show_default=False,
-        ),
-    ] = "",
-    config: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--config",
-            metavar="PATH",
-            help="Files of your producers, in place of --acks; may be repeated.",
-            show_default=False,
-        ),
-    ] = None,
+    acks: advise_input.AllAcks = "",
+    config: advise_input.ProducerFiles = None,
     client_config: own_files.ClientConfig = None,
     fail_on: Annotated[
         str,

@@ -25,10 +25,14 @@ _TONES: Mapping[Word, _Tone] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownCell:
-    """text: with the mark of its footnote. tone: bad for a loss that was not accepted."""
+    """text: with the mark of its footnote. tone: bad for a loss that was not accepted.
+
+    footnote: as the table has it; '' without a condition.
+    """
 
     text: str
     tone: _Tone
+    footnote: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,14 +80,9 @@ def on_one_screen(table: ShownTable) -> ShownTable:
         )
         if of_brokers or not above:
             rows.append(row)
-    texts = [cell.text for row in rows for cell in row.cells]
-    return replace(
-        table,
-        rows=tuple(rows),
-        footnotes=tuple(
-            one for one in table.footnotes if any(one.split(" ")[0] in text for text in texts)
-        ),
-    )
+    used = {cell.footnote for row in rows for cell in row.cells}
+    kept = tuple(one for one in table.footnotes if one in used)
+    return replace(table, rows=tuple(rows), footnotes=kept)
 
 
 def shown(answer: Answer) -> ShownTable:
@@ -96,7 +95,7 @@ def shown(answer: Answer) -> ShownTable:
     return ShownTable(
         columns=tuple(map(_head, table.columns)),
         rows=tuple(_row(answer, row, table.replicas, marks) for row in table.rows),
-        footnotes=tuple(f"({mark}) {text}" for text, mark in marks.items()),
+        footnotes=tuple(_footnote(mark, text) for text, mark in marks.items()),
         more=table.more,
     )
 
@@ -107,6 +106,10 @@ def _head(column: Column) -> str:
         first, *others = column.values
         parts.append(" or ".join([short(column.setting, first), *others]))
     return " ".join(parts) or "today"
+
+
+def _footnote(mark: str, text: str) -> str:
+    return f"({mark}) {text}"
 
 
 def _condition(cell: Cell) -> str:
@@ -134,9 +137,12 @@ def _cell(cell: Cell, marks: Mapping[str, str], *, accepted: bool) -> ShownCell:
         text = f"{fewest} to {most} down" if fewest < most else f"{fewest} down"
     if accepted:
         text = f"{text.lower()} (accepted)"
-    if cell.conditions:
-        text = f"{text} ({marks[_condition(cell)]})"
-    return ShownCell(text=text, tone="unclear" if accepted else _TONES.get(cell.word, "unclear"))
+    footnote = ""
+    if stated := _condition(cell):
+        text = f"{text} ({marks[stated]})"
+        footnote = _footnote(marks[stated], stated)
+    tone = "unclear" if accepted else _TONES.get(cell.word, "unclear")
+    return ShownCell(text=text, tone=tone, footnote=footnote)
 
 
 def _risks(answer: Answer, row: Row) -> Iterator[Risk]:

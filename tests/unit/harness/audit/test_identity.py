@@ -62,7 +62,7 @@ def test_results_of_sarif_have_a_fingerprint_each() -> None:
     whole = audited(Request(files=(FILES / "producer.properties", FILES / "consumer.properties")))
     [run] = sarif(whole, version="1")["runs"]
     prints = [result["partialFingerprints"]["risk/v1"] for result in run["results"]]
-    assert len(prints) > 10
+    assert len(prints) > 20
     assert len(set(prints)) == len(prints)
     every = [in_audit(answer, one) for answer in whole.answers for one in answer.risks]
     assert len(set(every)) == len(every)
