@@ -209,10 +209,10 @@ def configurations_of(
     kafka: str,
     assigned: Sequence[str] | None,
     **selection: Any,
-) -> tuple[list[Configured], list[str]]:
+) -> tuple[list[Configured], Overlay | None]:
     """Return the selected configurations with `assigned` and the settings of the user's files.
 
-    Prints how these settings are used in the first scenario, and returns the warnings about them.
+    Prints how these settings are used in the first scenario, and returns it; None without files.
     """
     from ackproof.scenario.changes import from_assignments
     from ackproof.scenario.documents import parse
@@ -225,14 +225,13 @@ def configurations_of(
         assigned=from_assignments([*(assigned or [])]),
     )
     check_kafka(kafka)
-    warnings: list[str] = []
-    if command.own is not None and (overlay := command.overlay(parse(scenario_files(scenario)[0]))):
+    overlay = command.overlay(parse(scenario_files(scenario)[0])) if command.own else None
+    if overlay:
         print_overlay(overlay)
-        warnings = overlay.warnings
     configurations = options.configurations_of(
         scenario, kafka=kafka, overriding=command.overrides, **selection
     )
-    return configurations, warnings
+    return configurations, overlay
 
 
 def print_overlay(overlay: Overlay) -> None:

@@ -61,7 +61,7 @@ def predict(
     from ackproof.prediction.predict import predict_each
 
     scenario = own_files.scenario_path(scenario, own)
-    configurations, warnings = own_files.configurations_of(
+    configurations, overlay = own_files.configurations_of(
         scenario, own, kafka=kafka, assigned=assigned, skipped=True
     )
     records = predict_each([configured.scenario for configured in configurations])
@@ -80,7 +80,8 @@ def predict(
                     **record.model_dump(mode="json", exclude={"diagram"}),
                     "kafka_version": record.kafka_version or configured.scenario.kafka,
                     "violations": violations,
-                    "warnings": warnings,
+                    "warnings": overlay.warnings if overlay else [],
+                    "unused": [one.document() for one in overlay.uses.unused] if overlay else [],
                 }
                 for configured, record, violations in predictions
             ]

@@ -12,6 +12,7 @@ from ackproof.own_config.configuration import (
     Client,
     Count,
     Default,
+    FileLine,
     FileRead,
     FileRefused,
     Given,
@@ -72,9 +73,10 @@ def combine(
         for given in unread
     ]
     asked: set[str] = set()
+    overridden: dict[_Place, FileLine] = {}
     by_file = {
         file: [replace(node, settings=Watched(node.settings, asked)) for node in of_file]
-        for file, of_file in _nodes(parts).items()
+        for file, of_file in _nodes(parts, overridden).items()
     }
     nodes = [node for of_file in by_file.values() for node in of_file]
     brokers = [node for node in nodes if "broker" in node.roles]
@@ -117,7 +119,12 @@ def combine(
     notes += _of_both_modes(nodes)
     notes += _illegal(own)
     notes += _misspelt(own)
-    return replace(own, warnings=tuple(dict.fromkeys(notes)), asked=frozenset(asked))
+    return replace(
+        own,
+        warnings=tuple(dict.fromkeys(notes)),
+        asked=frozenset(asked),
+        outranked={**_outranked(nodes), **overridden},
+    )
 
 
 def _not_given(parts: Sequence[tuple[str, Part]]) -> list[Given]:
@@ -168,6 +175,35 @@ def _settings(brokers: Sequence[Node], notes: list[str]) -> dict[str, Given]:
             if taken is not settings[key]:
                 del settings[key]
     return settings
+
+
+_Place = tuple[str, FileLine]
+"""A setting and its line."""
+
+
+def _outranked(nodes: Sequence[Node]) -> dict[_Place, FileLine]:
+    """Return each setting that a source of a higher rank has for every role, with that source."""
+    in_force: set[_Place] = set()
+    outranked: dict[_Place, FileLine] = {}
+    for role in ("broker", "controller"):
+        stated = [
+            (node.rank, key, given.source)
+            for node in nodes
+            if role in node.roles or node.rank is Rank.DYNAMIC_DEFAULT
+            for key, given in node.settings.items()
+            if isinstance(given.source, FileLine)
+        ]
+        highest: dict[str, tuple[Rank, FileLine]] = {}
+        for rank, key, line in stated:
+            if key not in highest or rank > highest[key][0]:
+                highest[key] = rank, line
+        for rank, key, line in stated:
+            most, by = highest[key]
+            if rank == most:
+                in_force.add((key, line))
+            else:
+                outranked[key, line] = by
+    return {place: by for place, by in outranked.items() if place not in in_force}
 
 
 def _without(key: str, brokers: Sequence[Node]) -> list[Given]:
@@ -384,8 +420,13 @@ def _of_own_nodes(files: Iterable[Sequence[Node]]) -> bool:
     )
 
 
-def _nodes(parts: Sequence[tuple[str, Part]]) -> dict[str, list[Node]]:
-    """Return the nodes of each file; compose files `…override…` are applied to their neighbour."""
+def _nodes(
+    parts: Sequence[tuple[str, Part]], outranked: dict[_Place, FileLine]
+) -> dict[str, list[Node]]:
+    """Return the nodes of each file; compose files `…override…` are applied to their neighbour.
+
+    Adds the settings that they replace to outranked.
+    """
     found: dict[str, list[Node]] = {}
     for file, part in sorted(parts, key=lambda one: "override" in PurePath(one[0]).name):
         folder = str(PurePath(file).parent)
@@ -393,7 +434,9 @@ def _nodes(parts: Sequence[tuple[str, Part]]) -> dict[str, list[Node]]:
         if "override" in PurePath(file).name and known:
             changed = {node.name: node for node in part.nodes}
             found[folder] = [
-                _overridden(node, changed.pop(node.name)) if node.name in changed else node
+                _overridden(node, changed.pop(node.name), outranked)
+                if node.name in changed
+                else node
                 for node in known
             ]
             found[folder] += changed.values()
@@ -403,8 +446,12 @@ def _nodes(parts: Sequence[tuple[str, Part]]) -> dict[str, list[Node]]:
     return found
 
 
-def _overridden(node: Node, by: Node) -> Node:
+def _overridden(node: Node, by: Node, outranked: dict[_Place, FileLine]) -> Node:
     """Return a service with the settings and the mounts that another compose file adds."""
+    for key, given in by.settings.items():
+        before = node.settings.get(key)
+        if before and isinstance(before.source, FileLine) and isinstance(given.source, FileLine):
+            outranked[key, before.source] = given.source
     storage = node.storage
     if isinstance(storage, Mounts) and isinstance(by.storage, Mounts):
         storage = replace(storage, mounts=(*storage.mounts, *by.storage.mounts))

@@ -258,7 +258,8 @@ class OwnConfig:
     if no file shows it. unread: files with brokers' settings that other files name and that were
     not given. warnings: a sentence with file and line for each contradiction and each meaningless
     setting. stated: every setting with a known name in these files, whether it is used or not.
-    asked: the settings of nodes that were looked up while the files were combined.
+    asked: the settings of nodes that were looked up while the files were combined. outranked: each
+    line with a setting of nodes that counts for none of them, with the line that outranks it.
     """
 
     cluster: str = ""
@@ -285,6 +286,7 @@ class OwnConfig:
     consumers: tuple[Client, ...] = ()
     stated: tuple[Stated, ...] = ()
     asked: frozenset[str] = frozenset()
+    outranked: Mapping[tuple[str, FileLine], FileLine] = field(default_factory=dict)
 
     @property
     def describes_brokers(self) -> bool:

@@ -39,7 +39,7 @@ from ackproof.own_config.configuration import (
 )
 from ackproof.own_config.lookups import Lookups
 from ackproof.own_config.translation import convert, left_out_by_brokers, taken_by_brokers
-from ackproof.own_config.uses import Elsewhere, Reason, Uses, by_name, uses
+from ackproof.own_config.uses import Elsewhere, Reason, Uses, Why, by_name, uses
 from ackproof.scenario import documents, loader
 from ackproof.scenario.changes import Overrides
 from ackproof.scenario.cluster import PER_TOPIC_SETTINGS
@@ -232,14 +232,16 @@ class Overlay:
         asked |= {str(path[-1]) for path in self.sources if path[0] == "cluster"}
         elsewhere = Elsewhere([own])
 
-        def of_nodes(one: Stated) -> Reason | None:
+        def of_nodes(one: Stated) -> Why:
+            if by := own.outranked.get((one.key, one.source)):
+                return by
             if one.key in asked:
                 return None
             if one.bearer == "controller":
                 return Reason.CONTROLLERS
             return by_name(one, self.kafka) or Reason.NO_RULE
 
-        def reason_of(one: Stated) -> Reason | None:
+        def reason_of(one: Stated) -> Why:
             if one.bearer in ("", "count"):
                 return elsewhere.reason(one)
             if one.bearer == "consumer":

@@ -19,6 +19,7 @@ from ackproof.own_config.parts import has_value
 from ackproof.scenario.kafka_clients import ALIASES
 from ackproof.scenario.kafka_keys import Scope, ignored, known
 from ackproof.scope import SUBJECTS
+from ackproof_model.removal import setting_names
 
 
 class Reason(StrEnum):
@@ -27,6 +28,7 @@ class Reason(StrEnum):
     NOT_READ = "the reader of this kind of file does not read it at this place"
     OTHER_PLACE = "the reader takes this setting from another place of the file"
     OTHER_FILE = "a later file has another value, which is taken"
+    OUTRANKED = "another source outranks it"
     NO_VALUE = "it is empty, or something else fills it in"
     NOT_CHOSEN = "an option leaves out its topic, client or profile"
     OTHER_KIND = "Kafka has no such setting of a broker, a topic or a client where it stands"
@@ -68,12 +70,26 @@ _CONNECTION = re.compile(r"bootstrap\.(servers|controllers)|metadata\.broker\.li
 
 @dataclass(frozen=True, slots=True)
 class Unused:
-    """A setting of a file that an answer does not use. reason: why."""
+    """A setting of a file that an answer does not use.
+
+    reason: why. by: the line that outranks it, if one does.
+    """
 
     key: str
     value: str
     source: FileLine
     reason: Reason
+    by: FileLine | None = None
+
+    def document(self) -> dict[str, str]:
+        """Return it as `--json` prints it."""
+        return {
+            "setting": self.key,
+            "value": self.value,
+            "source": str(self.source),
+            "reason": self.reason.name.lower(),
+            "text": f"outranked by {self.by}" if self.by else self.reason.value,
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,10 +107,14 @@ class Uses:
         return {reason: found[reason] for reason in Reason if reason in found}
 
 
-def uses(stated: Iterable[Stated], reason_of: Callable[[Stated], Reason | None]) -> Uses:
+#: Why a setting is not used, or the line that outranks it; None if it is used.
+Why = Reason | FileLine | None
+
+
+def uses(stated: Iterable[Stated], reason_of: Callable[[Stated], Why]) -> Uses:
     """Divide what files state. A setting that one line states twice is used if one of them is."""
     used: list[Stated] = []
-    reasons: dict[tuple[str, FileLine], tuple[Stated, Reason]] = {}
+    reasons: dict[tuple[str, FileLine], tuple[Stated, Reason | FileLine]] = {}
     for one in dict.fromkeys(stated):
         if reason := reason_of(one):
             reasons.setdefault((one.key, one.source), (one, reason))
@@ -104,11 +124,15 @@ def uses(stated: Iterable[Stated], reason_of: Callable[[Stated], Reason | None])
     return Uses(
         used=tuple(used),
         unused=tuple(
-            Unused(one.key, one.value, one.source, reason)
-            for place, (one, reason) in reasons.items()
-            if place not in places
+            _unused(one, reason) for place, (one, reason) in reasons.items() if place not in places
         ),
     )
+
+
+def _unused(one: Stated, why: Reason | FileLine) -> Unused:
+    by = why if isinstance(why, FileLine) else None
+    reason = Reason.OUTRANKED if isinstance(why, FileLine) else why
+    return Unused(one.key, one.value, one.source, reason, by)
 
 
 def of_audit(
@@ -136,19 +160,25 @@ def of_audit(
     release = releases.pop() if len(releases) == 1 else ""
 
     answered = {one for own in clusters for one in own.stated}
+    outranked = {place: by for own in clusters for place, by in own.outranked.items()}
+    by_topics = _by_topics(clusters, topic)
 
-    def reason_of(one: Stated) -> Reason | None:
+    def replaced(one: Stated) -> Why:
+        """Return why another value counts; None if this one does."""
+        if one.bearer in ("broker", "controller"):
+            return outranked.get((one.key, one.source)) or by_topics.get(one.key)
+        if (one.bearer, one.key, one.source) in in_force:
+            return None
+        return Reason.OTHER_FILE if (one.bearer, one.key) in taken else Reason.NOT_CHOSEN
+
+    def reason_of(one: Stated) -> Why:
         if one not in answered:
             return Reason.NOT_CHOSEN
         if one.bearer in ("", "count"):
             return elsewhere.reason(one)
-        of_nodes = one.bearer in ("broker", "controller")
-        if not of_nodes and (one.bearer, one.key, one.source) not in in_force:
-            return Reason.OTHER_FILE if (one.bearer, one.key) in taken else Reason.NOT_CHOSEN
-        looked_up = one.key in asked[one.bearer] or ALIASES.get(one.key) in asked[one.bearer]
-        if other := _of_others(one):
-            return other
-        if looked_up:
+        if why := replaced(one) or _of_others(one):
+            return why
+        if one.key in asked[one.bearer] or ALIASES.get(one.key) in asked[one.bearer]:
             return None
         return by_name(one, release) or (Reason.REFUSED if refused else Reason.NO_RULE)
 
@@ -174,6 +204,21 @@ def _in_force(clusters: Iterable[OwnConfig], topic: str) -> set[_Place]:
         for client in own.consumers:
             add("consumer", client.settings)
     return found
+
+
+def _by_topics(clusters: Iterable[OwnConfig], topic: str) -> dict[str, FileLine]:
+    """Return brokers' settings that every topic replaces, with the line of the first topic.
+
+    Those that topics have by the same name are also of Kafka's own topics.
+    """
+    answered = [one for own in clusters for one in own.topics if topic in ("", one.name)]
+    common = set.intersection(*(set(one.settings) for one in answered)) if answered else set[str]()
+    return {
+        name: given.source
+        for key, given in (answered[0].settings.items() if answered else ())
+        if key in common and isinstance(given.source, FileLine)
+        for name in setting_names(key)[1:]
+    }
 
 
 class Elsewhere:

@@ -26,7 +26,6 @@ from ackproof.audit.answer import (
 )
 from ackproof.audit.identity import apart_from_ways
 from ackproof.own_config.configuration import Given
-from ackproof.own_config.uses import Unused
 
 
 def render(audit: Audit) -> str:
@@ -44,18 +43,8 @@ def document(audit: Audit) -> dict[str, Any]:
         "promises": audit.promises,
         "answers": [_answer(one) for one in audit.answers],
         "not_looked_at": audit.not_looked_at,
-        "unused": [_unused(one) for one in audit.uses.unused],
+        "unused": [one.document() for one in audit.uses.unused],
         "against": _difference(audit.difference) if audit.difference else None,
-    }
-
-
-def _unused(one: Unused) -> dict[str, str]:
-    return {
-        "setting": one.key,
-        "value": one.value,
-        "source": str(one.source),
-        "reason": one.reason.name.lower(),
-        "text": one.reason.value,
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ackproof.own_config.uses import Uses
+from ackproof.own_config.uses import Unused, Uses
 
 #: The most names in the line.
 _MOST_NAMES = 3
@@ -32,4 +32,9 @@ def _names(uses: Uses) -> list[str]:
 def by_reason(uses: Uses) -> Iterator[tuple[str, str]]:
     """Yield each reason, and the settings with their lines."""
     for reason, settings in uses.by_reason().items():
-        yield reason, ", ".join(f"{one.key} ({one.source})" for one in settings)
+        yield reason, ", ".join(map(_with_line, settings))
+
+
+def _with_line(one: Unused) -> str:
+    by = f" by {one.by}" if one.by else ""
+    return f"{one.key} ({one.source}{by})"

@@ -91,3 +91,26 @@ def test_a_prediction_for_own_files_speaks_of_a_schedule_and_names_the_audit(
         assert result.exit_code == 0, result.output
         assert "This schedule " in result.stdout
         assert ("ackproof audit" in result.stdout) == bool(options)
+
+
+def test_what_a_scenario_does_not_take_of_your_files_is_in_json(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = tmp_path / "server.properties"
+    own.write_text("node.id=1\nmin.insync.replicas=2\nlog.retention.hours=24\n")
+    without = json.loads(gated(monkeypatch, "possible", "--json", path=SCENARIO).stdout)
+    options = ("--json", "--config", str(own))
+    documents = json.loads(gated(monkeypatch, "possible", *options, path=SCENARIO).stdout)
+    assert {tuple(one["unused"]) for one in without} == {()}
+    for document in documents:
+        assert [(one["setting"], one["reason"]) for one in document["unused"]] == [
+            ("node.id", "nodes"),
+            ("log.retention.hours", "keeps"),
+        ]
+        assert document["unused"][1] == {
+            "setting": "log.retention.hours",
+            "value": "24",
+            "source": f"{own}:3",
+            "reason": "keeps",
+            "text": "retention is off, so that only a loss removes a record",
+        }

@@ -199,6 +199,61 @@ def test_reasons_by_the_place_and_the_version(
     assert of_audit(read_texts({name: text.encode()}, kafka="4.3.1"))[key] is reason
 
 
+DYNAMIC = """\
+Default configs for brokers in the cluster are:
+  min.insync.replicas=1 sensitive=false synonyms={DYNAMIC_DEFAULT_BROKER_CONFIG:\
+min.insync.replicas=1}
+"""
+KRAFT_SERVICE = "services:\n  kafka:\n    image: apache/kafka:4.0.0\n    environment:\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        pytest.param(
+            {"server.properties": BROKERS, "configs.txt": DYNAMIC},
+            {"min.insync.replicas": ("server.properties:6", "configs.txt:2")},
+            id="a dynamic setting",
+        ),
+        pytest.param(
+            {
+                "compose.yml": f"{KRAFT_SERVICE}      KAFKA_NODE_ID: 1\n"
+                "      KAFKA_MIN_INSYNC_REPLICAS: 2\n",
+                "compose.override.yml": f"{KRAFT_SERVICE}      KAFKA_MIN_INSYNC_REPLICAS: 1\n",
+            },
+            {"min.insync.replicas": ("compose.yml:6", "compose.override.yml:5")},
+            id="another compose file",
+        ),
+        pytest.param(
+            {
+                "server.properties": BROKERS,
+                "topic.properties": "topic=a\nreplication.factor=3\nretention.ms=1\n",
+            },
+            {"log.retention.hours": ("server.properties:7", "topic.properties:3")},
+            id="every topic",
+        ),
+        pytest.param({"server.properties": BROKERS}, {}, id="nothing"),
+    ],
+)
+def test_an_outranked_setting_of_brokers_is_not_used(
+    files: dict[str, str], expected: dict[str, tuple[str, str]]
+) -> None:
+    clusters = read_texts({name: text.encode() for name, text in files.items()}, kafka="4.1.1")
+    uses = audit_clusters(clusters).uses
+    outranked = {
+        one.key: (str(one.source), str(one.by))
+        for one in uses.unused
+        if one.reason is Reason.OUTRANKED
+    }
+    assert outranked == expected
+    for key, (line, by) in expected.items():
+        assert line not in {str(one.source) for one in uses.used if one.key == key}
+        [shown] = [
+            one for one in document(audit_clusters(clusters))["unused"] if one["source"] == line
+        ]
+        assert shown["text"] == f"outranked by {by}"
+
+
 def test_a_topic_that_an_option_leaves_out_is_not_used() -> None:
     files = {
         "a.tf": b"""resource "kafka_topic" "a" {
