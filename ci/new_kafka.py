@@ -18,8 +18,8 @@ from pathlib import Path
 
 from ackproof import api
 from ackproof.audit.setups import eras_of
-from ackproof.cluster.lifecycle import FEATURE_TOOL
 from ackproof.containers import images, maven
+from ackproof.containers.kafka_tools import TOOLS
 from ackproof.errors import AckproofError
 from ackproof.kafka_versions import DEFAULT_KAFKA, RELEASES, numbers, other_rules
 from ackproof.observation import broker_log
@@ -188,7 +188,7 @@ def boot(version: str, before: str) -> Iterator[str]:
 
 def _features(version: str) -> list[str]:
     with api.start_cluster(kafka=version, brokers=1) as cluster:
-        lines = cluster.run_kafka_tool(FEATURE_TOOL, "describe").splitlines()
+        lines = cluster.run_kafka_tool(TOOLS["kafka-features"], "describe").splitlines()
     found = (re.search(r"Feature: (\S+).*FinalizedVersionLevel: (\S+)", line) for line in lines)
     return [f"{match[1]} {match[2]}" for match in found if match]
 

@@ -19,6 +19,7 @@ from ackproof.clients.process import ConsumerProcess, ProducerProcess
 from ackproof.clients.shared_page import State
 from ackproof.clients.specs import TransactionSpec
 from ackproof.cluster.admin import Admin
+from ackproof.containers.kafka_tools import TOOLS
 from ackproof.ledger import conversion
 from ackproof.scenario.types import Commit
 from ackproof_spark.tables import LOCATION
@@ -40,7 +41,6 @@ ALL = list(range(PARTITIONS))
 SETTINGS = {"auto.offset.reset": "earliest"}
 IDEMPOTENT = {"settings": {"enable.idempotence": True}}
 
-TRANSACTIONS_TOOL = ("org.apache.kafka.tools.TransactionsCommand",)
 
 #: Another test covers this on a real cluster.
 only_mock = pytest.mark.parametrize("arm", [MOCK], indirect=True)
@@ -389,7 +389,7 @@ class TestTransactions:
         transactions = TransactionSpec(transactional_id=clients.topic, size=100)
         clients.produce(records=500, transactions=transactions, **IDEMPOTENT)
         described = cluster.run_kafka_tool(
-            TRANSACTIONS_TOOL, "describe", "--transactional-id", clients.topic
+            TOOLS["kafka-transactions"], "describe", "--transactional-id", clients.topic
         )
         names, values = (line.split() for line in described.strip().splitlines()[-2:])
         of = dict(zip(names, values, strict=False))  # the last columns are empty

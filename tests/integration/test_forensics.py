@@ -17,6 +17,7 @@ from docker.errors import APIError
 
 from ackproof.cluster.booted import KafkaCluster
 from ackproof.containers import commands
+from ackproof.containers.kafka_tools import TOOLS
 from ackproof.observation.replica_logs import take_replica_logs
 from ackproof.runs.directory import write_table
 from ackproof_spark.forensics.segments import Batch, batches
@@ -28,7 +29,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 SEGMENT = "00000000000000000000.log"
-DUMP = ("org.apache.kafka.tools.DumpLogSegments", "kafka.tools.DumpLogSegments")
+DUMP = TOOLS["kafka-dump-log"]
 
 
 @pytest.fixture(scope="module")

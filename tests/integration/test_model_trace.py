@@ -16,6 +16,7 @@ from docker import DockerClient
 import node_actions
 from ackproof.cluster import lifecycle
 from ackproof.cluster.booted import KafkaCluster
+from ackproof.containers.kafka_tools import TOOLS
 from ackproof.judgement import trace_validation
 from ackproof.kafka_versions import numbers
 from ackproof.observation import controllers_log, metadata_log
@@ -40,7 +41,7 @@ TOPICS = {
     "risky": TopicSpec(partitions=3, settings={"unclean.leader.election.enable": True}),
     "moved": TopicSpec(assignment=[[1, 2]]),
 }
-_ELECTION = ("org.apache.kafka.tools.LeaderElectionCommand", "kafka.admin.LeaderElectionCommand")
+_ELECTION = TOOLS["kafka-leader-election"]
 
 #: Transitions that this history causes in every version, with and without ELR.
 ALWAYS = {

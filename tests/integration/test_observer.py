@@ -16,7 +16,8 @@ import node_actions
 from ackproof.cluster import lifecycle
 from ackproof.cluster.booted import KafkaCluster
 from ackproof.cluster.node import KafkaNode
-from ackproof.containers import commands
+from ackproof.containers import commands, kafka_tools
+from ackproof.containers.kafka_tools import TOOLS
 from ackproof.kafka_versions import DEFAULT_KAFKA
 from ackproof.observation import controllers_log, metadata_log, zookeeper_log
 from ackproof.observation.metadata_log import PartitionState
@@ -74,8 +75,8 @@ RECORD = re.compile(
 
 def entries(node: KafkaNode) -> Iterator[tuple[int, int, str, dict[str, Any]]]:
     """Yield (offset, milliseconds, kind, fields) as the tool prints them with each record."""
-    script = commands.kafka_command(
-        ("org.apache.kafka.tools.DumpLogSegments",),
+    script = kafka_tools.kafka_command(
+        TOOLS["kafka-dump-log"],
         f"--cluster-metadata-decoder --files {LOG}/00000000000000000000.log",
     )
     for line in commands.run_script(node, script, "dump").splitlines():
@@ -181,7 +182,7 @@ def test_every_write_of_the_transaction_log_is_in_the_timeline(
     timeline = zookeeper.take_metadata_log(tmp_path)
     node = controller(zookeeper)
     script = "cd /var/lib/ackproof/data/version-2 && for log in log.*; do " + (
-        commands.kafka_command(("org.apache.zookeeper.server.LogFormatter",), "$log") + "; done"
+        kafka_tools.kafka_command(("org.apache.zookeeper.server.LogFormatter",), "$log") + "; done"
     )
     told = [
         (int(found["zxid"], 16), found["path"], bytes.fromhex(found["data"]))

@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 from docker import DockerClient
 
 from ackproof.cluster.booted import KafkaCluster
-from ackproof.containers import commands
+from ackproof.containers import commands, kafka_tools
 from ackproof.scenario.cluster import ClusterSpec
 from ackproof.scenario.topics import TopicSpec
 from ackproof_faults import Fault, FaultError
@@ -89,7 +89,7 @@ def consumed(cluster: KafkaCluster, topic: str, partition: int) -> str:
         "| grep -aoE 'Record is corrupt|Processed a total of [0-9]+ messages' || :"
     )
     return commands.run_script(
-        cluster.nodes[2], commands.kafka_command((tool,), arguments), "the consumer"
+        cluster.nodes[2], kafka_tools.kafka_command((tool,), arguments), "the consumer"
     )
 
 

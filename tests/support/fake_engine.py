@@ -39,11 +39,15 @@ class FakeEngine:
         version: Mapping[str, Any] | None = None,
     ) -> None:
         self.local = set(images)
+        #: Labels of images by their references.
+        self.labels: dict[str, dict[str, str]] = {}
         self.requests: list[tuple[str, float]] = []
         self.removed: list[str] = []
         self.info = lambda: dict(info or {})
         self.version = lambda: dict(version or {})
-        self.images = SimpleNamespace(get=self._get_image, pull=self._pull)
+        self.images = SimpleNamespace(
+            get=self._get_image, pull=self._pull, remove=self.removed.append
+        )
         self.api = SimpleNamespace(
             timeout=60,
             inspect_distribution=self._inspect,
@@ -59,9 +63,10 @@ class FakeEngine:
         self._errors = errors or {}
         self._running = running
 
-    def _get_image(self, reference: str) -> None:
+    def _get_image(self, reference: str) -> Any:
         if reference not in self.local:
             raise ImageNotFound(reference)
+        return SimpleNamespace(id=f"id of {reference}", labels=self.labels.get(reference, {}))
 
     def _inspect(self, reference: str) -> None:
         self.requests.append((reference, self.api.timeout))

@@ -28,6 +28,7 @@ from ackproof.cluster.pool import renewed
 from ackproof.containers import images
 from ackproof.containers.engine import labels
 from ackproof.containers.image_build import template
+from ackproof.containers.kafka_tools import CLASSPATH
 from ackproof.errors import ClusterError
 from ackproof.scenario.loader import load
 from ackproof.waiting import wait_for
@@ -60,9 +61,9 @@ offsets.topic.replication.factor=1
 PROPERTIES
 echo "$LOGGING" > /tmp/log4j2.xml
 logging=-Dlog4j2.configurationFile=/tmp/log4j2.xml
-java {_STOCK_TOOL_HEAP} {_STOCK_JVM} $ARCHIVE $logging -cp '{images.CLASSPATH}' \\
+java {_STOCK_TOOL_HEAP} {_STOCK_JVM} $ARCHIVE $logging -cp '{CLASSPATH}' \\
   kafka.tools.StorageTool format --cluster-id "$CLUSTER_ID" --config /tmp/server.properties
-exec java {_STOCK_BROKER_HEAP} {_STOCK_JVM} $ARCHIVE $logging -cp '{images.CLASSPATH}' \\
+exec java {_STOCK_BROKER_HEAP} {_STOCK_JVM} $ARCHIVE $logging -cp '{CLASSPATH}' \\
   kafka.Kafka /tmp/server.properties
 """
 

@@ -18,10 +18,6 @@ from ackproof_model.advice import Elect, MinIsr, Outcome
 _TONES = {"keeps everything": "green", "may lose": "yellow", "loses": "red"}
 #: Partitions, and lines of what is unknown, that are named.
 _MOST = 8
-_TOOL = {
-    "election": "kafka-leader-election.sh --bootstrap-server HOST:PORT",
-    "settings": "kafka-configs.sh --bootstrap-server HOST:PORT",
-}
 
 
 def distinct(judged: Sequence[Alternative]) -> list[Alternative]:
@@ -161,6 +157,21 @@ def _of_partition(one: Outcome, *, counted: bool) -> str:
     return "; ".join(parts)
 
 
+def election_command(place: TopicPartition) -> str:
+    topic, number = place
+    return (
+        "kafka-leader-election.sh --bootstrap-server HOST:PORT --election-type unclean "
+        f"--topic {topic} --partition {number}"
+    )
+
+
+def settings_command(topic: str, setting: str) -> str:
+    return (
+        "kafka-configs.sh --bootstrap-server HOST:PORT --alter --entity-type topics "
+        f"--entity-name {topic} --add-config {setting}"
+    )
+
+
 def _print_commands(
     console: Console,
     alternative: Alternative,
@@ -173,14 +184,13 @@ def _print_commands(
         before = next((one for one in judged if one.steps == alternative.steps[:at]), None)
         if isinstance(step, Elect):
             commands += [
-                f"{_TOOL['election']} --election-type unclean --topic {topic} --partition {number}"
-                for topic, number in alternative.outcomes
-                if before is None or None in before.outcomes[topic, number].leaders
+                election_command(place)
+                for place in alternative.outcomes
+                if before is None or None in before.outcomes[place].leaders
             ]
         elif isinstance(step, MinIsr):
             commands += [
-                f"{_TOOL['settings']} --alter --entity-type topics --entity-name {topic} "
-                f"--add-config {step}"
+                settings_command(topic, str(step))
                 for topic in sorted(
                     {
                         place[0]

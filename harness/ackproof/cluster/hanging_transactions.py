@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from ackproof.cluster.admin import Admin
+from ackproof.containers.kafka_tools import TOOLS
 from ackproof.kafka_versions import numbers
 from ackproof.scenario.topics import TRANSACTIONS
 
 #: The first version whose brokers answer, and that has the tool.
 _SINCE = (3, 0)
 
-_TOOL = ("org.apache.kafka.tools.TransactionsCommand",)
 _COLUMNS = (
     *("Topic", "Partition", "ProducerId", "ProducerEpoch"),
     *("CoordinatorEpoch", "StartOffset", "LastTimestamp"),
@@ -71,7 +71,11 @@ class HangingTransactions:
         return [
             hanging
             for topic in (topics if self._supported and self._coordinators_lead() else ())
-            for hanging in parse(self._run_tool(_TOOL, "find-hanging", "--topic", topic, *limit))
+            for hanging in parse(
+                self._run_tool(
+                    TOOLS["kafka-transactions"], "find-hanging", "--topic", topic, *limit
+                )
+            )
         ]
 
     def _coordinators_lead(self) -> bool:
@@ -81,7 +85,7 @@ class HangingTransactions:
 
     def abort(self, hanging: HangingTransaction) -> None:
         self._run_tool(
-            _TOOL,
+            TOOLS["kafka-transactions"],
             *("abort", "--topic", hanging.topic, "--partition", str(hanging.partition)),
             *("--start-offset", str(hanging.start_offset)),
         )

@@ -16,10 +16,11 @@ from ackproof.cluster.admin import RECOVERY_S, describe
 from ackproof.cluster.fault_errors import raises_fault_errors, refusals
 from ackproof.cluster.node_files import CONFIG
 from ackproof.cluster.nodes import ClusterNodes
-from ackproof.cluster.readiness import FENCED_S, QUORUM_TOOL
+from ackproof.cluster.readiness import FENCED_S
 from ackproof.cluster.topology import NodeSpec, broker_spec, metadata_mode
 from ackproof.containers import commands, images
 from ackproof.containers.images import DATA_DIR
+from ackproof.containers.kafka_tools import TOOLS, kafka_command
 from ackproof.errors import ClusterError
 from ackproof.kafka_versions import numbers
 from ackproof.scenario.cluster import CONTROLLER_ID, BrokerSpec
@@ -27,11 +28,6 @@ from ackproof.waiting import wait_for
 from ackproof_faults.interfaces.cluster import TopicPartition
 
 _CLUSTER_TOOL = ("org.apache.kafka.tools.ClusterTool", "kafka.tools.ClusterTool")
-FEATURE_TOOL = ("org.apache.kafka.tools.FeatureCommand", "kafka.admin.FeatureCommand")
-_REASSIGN_TOOL = (
-    "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
-    "kafka.admin.ReassignPartitionsCommand",
-)
 
 _REASSIGN_BY_BROKERS = (2, 6)
 """From this version on the tool sends a reassignment to brokers, not to ZooKeeper (KIP-455)."""
@@ -90,8 +86,9 @@ def begin_reassignment(
         server = f"--bootstrap-server {cluster.internal_address(node)} --additional"
     else:
         server = f"--zookeeper {topology.controllers[0].name}:{topology.ports['CONTROLLER']}"
-    script = f"cat > /tmp/reassignment.json <<< '{json.dumps(plan)}'\n" + commands.kafka_command(
-        _REASSIGN_TOOL, f"{server} --reassignment-json-file /tmp/reassignment.json --execute"
+    script = f"cat > /tmp/reassignment.json <<< '{json.dumps(plan)}'\n" + kafka_command(
+        TOOLS["kafka-reassign-partitions"],
+        f"{server} --reassignment-json-file /tmp/reassignment.json --execute",
     )
     commands.run_script(node, script, "the reassignment")
 
@@ -147,7 +144,7 @@ def upgrade_feature(cluster: ClusterNodes, feature: str, level: str) -> None:
     """
     metadata = feature == "metadata.version"
     change = ("--metadata", level) if metadata else ("--feature", f"{feature}={level}")
-    cluster.run_kafka_tool(FEATURE_TOOL, "upgrade", *change)
+    cluster.run_kafka_tool(TOOLS["kafka-features"], "upgrade", *change)
 
 
 def parse_feature(description: str, feature: str) -> str | None:
@@ -240,7 +237,7 @@ class NodeOperations:
         bootstrap = f"{topology.controllers[0].name}:{topology.ports['CONTROLLER']}"
         commands.run_kafka_tool(
             cluster.nodes[number],
-            QUORUM_TOOL,
+            TOOLS["kafka-metadata-quorum"],
             *("--bootstrap-controller", bootstrap, "--command-config", CONFIG, "add-controller"),
         )
         cluster.topology = replace(topology, controllers=(*topology.controllers, spec))
@@ -267,7 +264,7 @@ class NodeOperations:
                 "reading meta.properties",
             )
             cluster.run_kafka_tool(
-                QUORUM_TOOL,
+                TOOLS["kafka-metadata-quorum"],
                 "remove-controller",
                 *("--controller-id", str(controller)),
                 *("--controller-directory-id", directory_id.strip()),
@@ -283,7 +280,7 @@ class NodeOperations:
 
     def feature_level(self, feature: str) -> str | None:
         with refusals(f"the request for the level of {feature}"):
-            described = self._cluster.run_kafka_tool(FEATURE_TOOL, "describe")
+            described = self._cluster.run_kafka_tool(TOOLS["kafka-features"], "describe")
         return parse_feature(described, feature)
 
     def upgrade_feature(self, feature: str, level: str) -> None:

@@ -30,7 +30,8 @@ from ackproof.cluster.topology import (
 from ackproof.containers import fake_clock
 from ackproof.containers.engine import archive, labels, unpacked
 from ackproof.containers.image_build import template
-from ackproof.containers.images import CLASSPATH, CONFIG_DIR, DATA_DIR, JAVA_OPTIONS, VOLUME_DIR
+from ackproof.containers.images import CONFIG_DIR, DATA_DIR, JAVA_OPTIONS, VOLUME_DIR
+from ackproof.containers.kafka_tools import CLASSPATH
 from ackproof.errors import ClusterError
 from ackproof.machine import cache_dir, exclusive, silent
 from ackproof.safe_files import replacing

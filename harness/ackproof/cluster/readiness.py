@@ -12,6 +12,7 @@ from ackproof.cluster.admin import RECOVERY_S, Admin, PartitionView, below_full_
 from ackproof.cluster.nodes import ClusterNodes
 from ackproof.cluster.topology import ZOOKEEPER_PORT, ZooKeeper
 from ackproof.containers import commands
+from ackproof.containers.kafka_tools import TOOLS
 from ackproof.errors import ClusterError
 from ackproof.waiting import wait_for
 from ackproof_faults.interfaces.cluster import TopicPartition
@@ -23,10 +24,6 @@ FENCED_S = 90.0
 
 _QUORUM_S = 60.0
 
-QUORUM_TOOL = (
-    "org.apache.kafka.tools.MetadataQuorumCommand",
-    "kafka.admin.MetadataQuorumCommand",
-)
 _SRVR = f"exec 3<>/dev/tcp/localhost/{ZOOKEEPER_PORT} && echo srvr >&3 && cat <&3"
 
 #: The states of a member of the quorum, in lower case.
@@ -264,7 +261,9 @@ def _replicas(cluster: ClusterNodes) -> Mapping[int, str]:
         if not node.running():
             continue
         try:
-            output = cluster.run_kafka_tool(QUORUM_TOOL, "describe", "--replication", at=node)
+            output = cluster.run_kafka_tool(
+                TOOLS["kafka-metadata-quorum"], "describe", "--replication", at=node
+            )
         except ClusterError:
             continue
         return parse_replication(output)

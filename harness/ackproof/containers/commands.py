@@ -29,7 +29,7 @@ from requests import HTTPError
 from urllib3.exceptions import HTTPError as TransportError
 
 from ackproof.containers.engine import labels
-from ackproof.containers.images import CLASSPATH
+from ackproof.containers.kafka_tools import kafka_command
 from ackproof.errors import ClusterError, EngineError
 from ackproof.waiting import wait_for
 from ackproof_faults.interfaces.cluster import CommandResult
@@ -38,10 +38,6 @@ _STDOUT = 1
 #: The header of each piece of output: its stream, three bytes of padding, its length.
 _HEADER = struct.Struct(">BxxxI")
 _WITHIN_S = 10.0
-
-# Whether a class is in one of the jars. A JVM would take a second for each class.
-_HAS = f'has() {{ grep -lsqF "${{1//.//}}.class" {CLASSPATH}.jar; }}'
-_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmx128m"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,20 +133,6 @@ class Node(Protocol):
 
     @property
     def container(self) -> Container: ...
-
-
-def kafka_command(classes: tuple[str, ...], arguments: str) -> str:
-    """Return a bash command that runs the first class that exists; `arguments` are bash, too.
-
-    Tools have moved between packages; the newest package comes first.
-    """
-    *first, last = classes
-    tries = "".join(f"if has {name}; then {_java(name, arguments)}; el" for name in first)
-    return f"{_HAS}\n{tries}se {_java(last, arguments)}; fi" if first else _java(last, arguments)
-
-
-def _java(name: str, arguments: str) -> str:
-    return f"java {_JVM} -cp '{CLASSPATH}' {name} {arguments}"
 
 
 def run_kafka_tool(node: Node, classes: tuple[str, ...], *arguments: str) -> str:

@@ -10,6 +10,7 @@ here are based on it, and sidecars run it.
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import os
@@ -31,6 +32,9 @@ from ackproof.machine import Say, cache_dir
 
 LABEL_IMAGE = "io.ackproof.image"
 """The label of every image built here; its value is a Kafka version, `base` or `sidecar`."""
+
+LABEL_RECIPE = "io.ackproof.recipe"
+"""The label with a digest of the texts from which an image was built."""
 
 BASE = "ackproof/base:1"
 """Increase the number when the packages or the build change."""
@@ -74,7 +78,7 @@ def docker_build(
                 custom_context=True,
                 tag=reference,
                 buildargs=dict(arguments or {}),
-                labels={LABEL_IMAGE: kind},
+                labels={LABEL_IMAGE: kind, LABEL_RECIPE: recipe(texts)},
                 rm=True,
                 forcerm=True,
             )
@@ -92,6 +96,11 @@ def docker_build(
             ) from error
         finally:
             context_path.unlink()
+
+
+def recipe(texts: Mapping[str, str]) -> str:
+    """Return a digest of the texts in a build context, by their names."""
+    return hashlib.sha256(json.dumps(dict(texts), sort_keys=True).encode()).hexdigest()[:12]
 
 
 def _member(name: str, size: int) -> tarfile.TarInfo:

@@ -3,8 +3,9 @@
 A broker image comes from the first of these sources that has it: the engine
 (`apache/kafka:<version>`, then `ackproof/kafka:<version>`, which is built here); a registry
 (`apache/kafka:<version>`); a build from Kafka's Maven artifacts on a Debian base. Both images have
-`/opt/kafka/libs/*.jar`, `java` and `bash` on the PATH, and run as uid 1000. This command boots a
-broker in either::
+`/opt/kafka/libs/*.jar`, `java` and `bash` on the PATH, and run as uid 1000. Scripts of Kafka's
+tools are in `/opt/kafka/bin`: all in the published image, those of `kafka_tools` in a built one.
+A built image is built again after its recipe has changed. This command boots a broker in either::
 
     java $JAVA_OPTIONS -cp '/opt/kafka/libs/*' kafka.Kafka server.properties
 """
@@ -13,25 +14,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from docker import DockerClient
 from docker.errors import APIError, ImageNotFound
+from docker.models.images import Image
 from requests import RequestException
 
 from ackproof.containers.engine import connect
 from ackproof.containers.image_build import (
     BASE,
     LABEL_IMAGE,
+    LABEL_RECIPE,
     base_problems,
     base_tarball,
     build_base,
     docker_build,
+    recipe,
     template,
 )
+from ackproof.containers.kafka_tools import scripts
 from ackproof.containers.maven import jars_problem, kafka_jars
 from ackproof.errors import ImageError, ScenarioError
 from ackproof.kafka_versions import DEFAULT_KAFKA, numbers, uses_zookeeper
@@ -48,7 +53,6 @@ DATA_DIR = f"{VOLUME_DIR}/data"
 #: The configuration of a node, and its secrets.
 CONFIG_DIR = "/etc/ackproof"
 
-CLASSPATH = "/opt/kafka/libs/*"
 JAVA_OPTIONS = (
     "-XX:SharedArchiveFile=/opt/kafka/kafka.jsa",
     "-Xlog:cds=off",
@@ -132,6 +136,8 @@ def ensure(
     with exclusive("images", say):
         if local := _local(client, version):  # another process built it meanwhile
             return local
+        if older := _found(client, f"{BUILT}:{version}"):
+            return _renewed(client, older, version, say)
         published = f"{PUBLISHED}:{version}"
         reason = f"{PUBLISHED} exists from 3.7.0 on"
         if numbers(version) >= _PUBLISHED_SINCE:
@@ -148,6 +154,18 @@ def ensure(
             )
         reference = _build(client, version, say)
         return BrokerImage(reference=reference, source="built", version=version, reason=reason)
+
+
+def _renewed(client: DockerClient, older: Image, version: str, say: Say) -> BrokerImage:
+    """Build an image again, and remove the older one, which stays in use if the build fails."""
+    try:
+        reference = _build(client, version, say)
+    except ImageError as error:
+        say(f"the image of an older recipe is used: {error.message}")
+        return BrokerImage(reference=f"{BUILT}:{version}", source="local", version=version)
+    with suppress(APIError):  # a container of it still exists
+        client.images.remove(str(older.id))
+    return BrokerImage(reference=reference, source="built", version=version)
 
 
 def build(
@@ -214,18 +232,31 @@ def check_version(version: str) -> None:
 
 
 def exists(client: DockerClient, reference: str) -> bool:
+    return _found(client, reference) is not None
+
+
+def is_current(client: DockerClient, reference: str, version: str) -> bool:
+    """Whether the engine has an image that was built as one for `version` is built today."""
+    image = _found(client, reference)
+    return image is not None and image.labels.get(LABEL_RECIPE) == recipe(_texts(version))
+
+
+def _found(client: DockerClient, reference: str) -> Image | None:
     try:
-        client.images.get(reference)
+        return client.images.get(reference)
     except ImageNotFound:
-        return False
-    return True
+        return None
 
 
 def _local(client: DockerClient, version: str) -> BrokerImage | None:
-    for name in (PUBLISHED, BUILT):
-        if exists(client, f"{name}:{version}"):
-            return BrokerImage(reference=f"{name}:{version}", source="local", version=version)
-    return None
+    """Return an image that the engine has; None if it has none, or one that can be renewed."""
+    reference = f"{PUBLISHED}:{version}"
+    if not exists(client, reference):
+        reference = f"{BUILT}:{version}"
+        renewable = not is_current(client, reference, version)
+        if renewable and (not exists(client, reference) or not _build_problems(client, version)):
+            return None
+    return BrokerImage(reference=reference, source="local", version=version)
 
 
 def pull(client: DockerClient, reference: str, say: Say) -> str:
@@ -281,20 +312,26 @@ def build_from(
     if not exists(client, BASE):
         build_base(client, say)
     say(f"building {reference}")
-    smoke_test = "smoke-test-zookeeper" if uses_zookeeper(version) else "smoke-test"
     docker_build(
         client,
         reference,
         kind=version,
-        texts={
-            "Dockerfile": template("kafka/Dockerfile"),
-            "smoke-test": template(f"kafka/{smoke_test}"),
-            **{name: template(f"kafka/{name}") for name in ("log4j2.xml", "log4j.properties")},
-        },
+        texts=_texts(version),
         paths={f"libs/{jar.name}": jar for jar in jars},
         arguments={"BASE": BASE},
     )
     say(f"built {reference}")
+
+
+def _texts(version: str) -> dict[str, str]:
+    """Return the texts in the build context of a broker image, by their names."""
+    smoke_test = "smoke-test-zookeeper" if uses_zookeeper(version) else "smoke-test"
+    return {
+        "Dockerfile": template("kafka/Dockerfile"),
+        "smoke-test": template(f"kafka/{smoke_test}"),
+        **{name: template(f"kafka/{name}") for name in ("log4j2.xml", "log4j.properties")},
+        **{f"bin/{name}": text for name, text in scripts().items()},
+    }
 
 
 def _build_sidecar(client: DockerClient, problems: tuple[str, ...]) -> str:

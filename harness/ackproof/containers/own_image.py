@@ -96,7 +96,7 @@ def _built(path: Path, *, kafka: str, client: DockerClient, say: Say) -> BrokerI
                 digest.update(jar.name.encode())
                 digest.update(jar.read_bytes())
             reference = f"{images.BUILT}:own-{digest.hexdigest()[:12]}"
-            if not images.exists(client, reference):
+            if not images.is_current(client, reference, kafka):
                 say(f"{path} is Kafka {version}")
                 images.build_from(client, reference, jars, version=kafka, say=say)
         finally:

@@ -7,8 +7,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from ackproof.containers.commands import Node, kafka_command, run_script
+from ackproof.containers.commands import Node, run_script
 from ackproof.containers.images import DATA_DIR
+from ackproof.containers.kafka_tools import TOOLS, kafka_command
 from ackproof.errors import ClusterError
 from ackproof.observation import metadata_log
 from ackproof.observation.metadata_log import MetadataLog, PartitionState
@@ -22,7 +23,7 @@ _FRESH_S = 1.0
 # If the beginning of the log is deleted (after a snapshot, by metadata.max.retention.*), the first
 # remaining snapshot replaces it.
 _DUMP_LOG = kafka_command(
-    ("org.apache.kafka.tools.DumpLogSegments", "kafka.tools.DumpLogSegments"),
+    TOOLS["kafka-dump-log"],
     "--cluster-metadata-decoder --skip-record-metadata "
     "--files \"$(echo $snapshot $logs | tr ' ' ,)\"",
 )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from docker import DockerClient
 
-from ackproof.containers import commands
+from ackproof.containers import commands, kafka_tools
 from integration.claims.subject import SINCE_0_11, Observed, Trials
 
 _BROKER = "kafka.server.KafkaConfig"
@@ -36,7 +36,7 @@ class Classes:
 
     def main(self, name: str, *arguments: str) -> str:
         """Run a class and return what it prints, also if it fails."""
-        command = commands.kafka_command((name,), shlex.join(arguments))
+        command = kafka_tools.kafka_command((name,), shlex.join(arguments))
         return self.run(f"{command} 2>&1 || true")
 
     def default(self, config: str, key: str) -> str | None:

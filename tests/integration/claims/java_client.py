@@ -17,7 +17,7 @@ import pyarrow as pa
 from ackproof.clients import java_client
 from ackproof.clients.process import ProducerProcess
 from ackproof.clients.specs import ProducerSpec
-from ackproof.containers import commands
+from ackproof.containers import commands, kafka_tools
 from ackproof.ledger.producer_ledger import recover, stream_path
 from integration.claims.defaults import Classes
 from integration.claims.subject import SINCE_0_11, Observed, Subject, Trials
@@ -224,7 +224,7 @@ def asynchronous_sends_are_batched_at_more_risk(subject: Subject) -> Observed:
     for name, options in (("sync", ["--sync"]), ("async", ["--timeout", "60000"])):
         topic = subject.topic()
         arguments = ["--old-producer", "--broker-list", subject.address, "--topic", topic]
-        producer = commands.kafka_command((_OLD_CONSOLE,), shlex.join([*arguments, *options]))
+        producer = kafka_tools.kafka_command((_OLD_CONSOLE,), shlex.join([*arguments, *options]))
         killed = f"(seq 1 50; sleep 60) | timeout -s KILL 20 {producer} || true"
         commands.run(subject.cluster.nodes[1].container, ["bash", "-c", killed])
         ends[name] = log_end(subject.cluster, topic)[0]

@@ -14,6 +14,7 @@ from confluent_kafka.admin import NewTopic
 
 from ackproof.cluster import readiness
 from ackproof.cluster.topology import ZooKeeper
+from ackproof.containers.kafka_tools import TOOLS
 from ackproof.errors import ClusterError
 from ackproof.waiting import last_result
 from integration.claims.subject import SINCE_0_11, Observed, Subject, Trials
@@ -23,7 +24,7 @@ from waiting import until
 trials: Trials[Subject] = Trials()
 
 _PERFORMANCE = "org.apache.kafka.tools.ProducerPerformance"
-_CONFIGS = ("org.apache.kafka.tools.ConfigCommand", "kafka.admin.ConfigCommand")
+_CONFIGS = TOOLS["kafka-configs"]
 
 
 @trials.of("2")

@@ -6,11 +6,12 @@ import re
 from pathlib import PurePosixPath
 
 from ackproof.containers import commands
+from ackproof.containers.kafka_tools import TOOLS
 from integration.claims.subject import SINCE_0_11, Observed, Subject, Trials
 
 trials: Trials[Subject] = Trials()
 
-_DUMP = ("org.apache.kafka.tools.DumpLogSegments", "kafka.tools.DumpLogSegments")
+_DUMP = TOOLS["kafka-dump-log"]
 
 
 def _segments(subject: Subject, topic: str) -> list[str]:

@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 
 import node_actions
 from ackproof.cluster.booted import KafkaCluster
-from ackproof.containers import commands
+from ackproof.containers import commands, kafka_tools
 from ackproof.kafka_versions import DEFAULT_KAFKA
 from ackproof.scenario.topics import TopicSpec
 from integration.sending import send
@@ -72,7 +72,7 @@ class Subject:
 
     def tool_says(self, classes: tuple[str, ...], *arguments: str) -> str:
         """Run a class like `tool`; return its output and errors, also if it fails."""
-        script = commands.kafka_command(classes, shlex.join(arguments))
+        script = kafka_tools.kafka_command(classes, shlex.join(arguments))
         done = commands.run(self.cluster.nodes[1].container, ["bash", "-c", script])
         return (done.stdout + done.stderr).decode(errors="replace")
 

@@ -18,7 +18,7 @@ import docker
 import pytest
 from docker.errors import APIError, DockerException
 
-from ackproof.containers import commands
+from ackproof.containers import commands, kafka_tools
 
 
 class Engine(socketserver.ThreadingUnixStreamServer):
@@ -122,7 +122,7 @@ def test_the_newest_existing_class_of_a_tool_runs(
 ) -> None:
     jar = "".join(f"{name.replace('.', '/')}.class\n" for name in existing)
     (tmp_path / "tools.jar").write_text(jar)
-    script = commands.kafka_command(("org.new.Tool", "old.Tool"), "--flag").replace(
+    script = kafka_tools.kafka_command(("org.new.Tool", "old.Tool"), "--flag").replace(
         "/opt/kafka/libs/", f"{tmp_path}/"
     )
     script = f'java() {{ echo "$@"; }}\n{script}'

@@ -16,6 +16,7 @@ from docker.errors import APIError, BuildError
 from ackproof import machine
 from ackproof.containers import image_build, images, maven
 from ackproof.containers.engine import connect, labels
+from ackproof.containers.kafka_tools import CLASSPATH
 from ackproof.errors import ImageError, ScenarioError
 from ackproof.kafka_versions import DEFAULT_KAFKA
 from support.fake_engine import FakeEngine
@@ -54,6 +55,11 @@ def buildable(monkeypatch, tmp_path):
     return built
 
 
+def current(version):
+    """Return the labels of an image that is built today."""
+    return {"io.ackproof.recipe": image_build.recipe(images._texts(version))}
+
+
 class TestEnsure:
     @pytest.mark.parametrize(
         ("version", "local", "used"),
@@ -65,9 +71,27 @@ class TestEnsure:
     )
     def test_a_local_image_comes_before_a_pull(self, buildable, version, local, used):
         engine = FakeEngine(*local, registry=[PUBLISHED])
+        engine.labels[BUILT] = current(version)
         image = images.ensure(version, client=engine)
         assert (image.reference, image.source) == (used, "local")
         assert engine.requests == []
+
+    def test_an_image_of_an_older_recipe_is_built_again_if_that_is_possible(
+        self, buildable, monkeypatch
+    ):
+        engine = FakeEngine(BUILT, images.BASE, registry=[PUBLISHED])
+        engine.labels[BUILT] = {"io.ackproof.recipe": "older"}
+        assert images.ensure("4.3.1", client=engine).source == "built"
+        assert buildable == [(BUILT, "4.3.1")]
+        assert engine.removed == [f"id of {BUILT}"]
+
+        def fails(*_, **__):
+            raise ImageError("no record was acknowledged")
+
+        monkeypatch.setattr(images, "docker_build", fails)
+        assert images.ensure("4.3.1", client=engine).source == "local"
+        monkeypatch.setattr(images, "jars_problem", lambda version: "no Maven")
+        assert images.ensure("4.3.1", client=engine).source == "local"
 
     def test_pull_comes_before_a_build(self, buildable):
         lines = []
@@ -107,6 +131,7 @@ class TestEnsure:
 
         def waited(name, say):
             engine.local.add(BUILT)
+            engine.labels[BUILT] = current("4.3.1")
             return take(name, say)
 
         monkeypatch.setattr(images, "exclusive", waited)
@@ -460,7 +485,7 @@ class TestReal:
         image = images.ensure()
         classes = ("kafka.Kafka", "org.apache.kafka.tools.VerifiableProducer")
         script = "".join(
-            f"java {' '.join(images.JAVA_OPTIONS)} -cp '{images.CLASSPATH}' {name} 2>&1 || true\n"
+            f"java {' '.join(images.JAVA_OPTIONS)} -cp '{CLASSPATH}' {name} 2>&1 || true\n"
             for name in (*classes, "no.such.Class")
         )
         output = run_in(image.reference, f"{script}\nls /opt/kafka/libs")
@@ -475,7 +500,7 @@ class TestReal:
             pytest.skip("the published image's archive fits another class path")
         strict = f"java -Xshare:on {images.JAVA_OPTIONS[0]}"
         assert "USAGE" in run_in(
-            image.reference, f"{strict} -cp '{images.CLASSPATH}' kafka.Kafka 2>&1 || true"
+            image.reference, f"{strict} -cp '{CLASSPATH}' kafka.Kafka 2>&1 || true"
         )
         assert "shared class paths mismatch" in run_in(
             image.reference, f"{strict} -cp /opt/kafka/libs kafka.Kafka 2>&1 || true"

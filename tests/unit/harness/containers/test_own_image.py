@@ -21,7 +21,7 @@ def built(path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, list[str]]:
     def build_from(client: Any, reference: str, paths: list[Path], **_: Any) -> None:
         jars.extend(jar.name for jar in paths)
 
-    monkeypatch.setattr(images, "exists", lambda *_: False)
+    monkeypatch.setattr(images, "is_current", lambda *_: False)
     monkeypatch.setattr(images, "build_from", build_from)
     image = own_image.own_image(
         image="",
