@@ -101,10 +101,24 @@ def packages(demo: bool) -> str:
         missing.append("default-jdk-headless")
     if not (os.environ.get("DOCKER_HOST") or shutil.which("docker") or shutil.which("dockerd")):
         missing.append("docker.io")
+    if not os.environ.get("DOCKER_HOST") and not _has_images() and not _reachable(_REGISTRY):
+        missing += [tool for program, tool in _BUILDERS.items() if not shutil.which(program)]
     if missing and can_apt():
         apt_install(*missing)
         return f"installed {', '.join(missing)}"
     return f"missing, and not installed here: {', '.join(missing)}" if missing else "skipped"
+
+
+def _reachable(host: str) -> bool:
+    """Whether a host answers at its HTTPS port within two seconds, without a proxy.
+
+    A wrong guess costs time only: `images` asks the engine.
+    """
+    try:
+        socket.create_connection((host, 443), timeout=2).close()
+    except OSError:
+        return False
+    return True
 
 
 def java(demo: bool) -> str:
@@ -181,7 +195,9 @@ def connector(demo: bool) -> str:
     # Both parts of this file are installed now.
     shutil.copy("ci/constraints.txt", ".venv/installed-constraints.txt")
     wanted = ["kafka", *([] if demo or os.environ.get("WITHOUT_DELTA") else ["delta"])]
-    done = run(VENV, "ci/engine_steps.py", "spark", *wanted, *([] if demo else ["archive"]))
+    if not demo and not os.environ.get("WITHOUT_ARCHIVE"):
+        wanted.append("archive")
+    done = run(VENV, "ci/engine_steps.py", "spark", *wanted)
     return require(done, "Spark's Kafka connector could not be fetched")
 
 
@@ -213,17 +229,26 @@ def engine() -> str:
     return f"started dockerd {version}, log {log}"
 
 
-def _engine() -> str:
-    """Return the version of the engine at Docker's own socket, '' if none answers."""
+def _asked(path: str) -> bytes:
+    """Return what the engine at Docker's own socket answers, b'' if none does."""
     with socket.socket(socket.AF_UNIX) as connection:
         try:
             connection.connect("/var/run/docker.sock")
-            connection.sendall(b"GET /version HTTP/1.0\r\n\r\n")
-            answer = b"".join(iter(lambda: connection.recv(65536), b""))
+            connection.sendall(f"GET {path} HTTP/1.0\r\n\r\n".encode())
+            return b"".join(iter(lambda: connection.recv(65536), b""))
         except OSError:
-            return ""
-    version = re.search(rb'"Version":"([^"]+)","ApiVersion"', answer)
+            return b""
+
+
+def _engine() -> str:
+    """Return the version of the engine, '' if none answers."""
+    version = re.search(rb'"Version":"([^"]+)","ApiVersion"', _asked("/version"))
     return version[1].decode() if version else ""
+
+
+def _has_images() -> bool:
+    """Whether an engine answers that has an image of brokers."""
+    return bool(re.search(rb'"(apache|ackproof)/kafka:', _asked("/images/json")))
 
 
 def _forget_dead(pid_file: Path, program: str) -> None:
@@ -245,6 +270,9 @@ def images() -> str:
         done = run(VENV, "ci/engine_steps.py", "images")
     return require(done, "no image of brokers").splitlines()[-1]
 
+
+#: Docker's own registry.
+_REGISTRY = "registry-1.docker.io"
 
 #: Programs that build images where no registry answers, and their Debian packages.
 _BUILDERS = {"mvn": "maven", "mmdebstrap": "mmdebstrap"}

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -295,7 +296,11 @@ def _build_problems(client: DockerClient, version: str) -> list[str]:
 
 
 def _build(client: DockerClient, version: str, say: Say) -> str:
-    jars = kafka_jars(version, say)
+    with ThreadPoolExecutor(1) as other:  # the base is unpacked while Maven resolves the jars
+        base = None if exists(client, BASE) else other.submit(build_base, client, say)
+        jars = kafka_jars(version, say)
+        if base is not None:
+            base.result()
     reference = f"{BUILT}:{version}"
     build_from(client, reference, sorted(jars.iterdir()), version=version, say=say)
     return reference

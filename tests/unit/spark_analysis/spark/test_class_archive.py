@@ -30,6 +30,7 @@ for option in ("UseSharedSpaces", "SharedArchiveFile"):
 
 
 @pytest.mark.spark
+@pytest.mark.slow  # ci/test does without the archive
 def test_a_session_maps_the_archive():
     archive = class_archive.find()
     if archive is None:
