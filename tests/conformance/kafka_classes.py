@@ -86,6 +86,7 @@ class Oracle:
         class_path = os.pathsep.join([self._compiled, *self._jars])
         # The quick compiler and one thread for garbage: half the CPU time of the defaults.
         options = ["-Xshare:auto", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+        options.append(f"-Djava.io.tmpdir={self._compiled}")
         asked = [self._java, *options, "-cp", class_path, "Oracle", question]
         answers = self._run(asked, "".join(f"{line}\n" for line in lines))
         return answers.splitlines()

@@ -337,7 +337,7 @@ def _local_settings(folder: Path) -> dict[str, str]:
         "spark.driver.extraJavaOptions": " ".join(
             [
                 *("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m"),
-                *("-XX:+UseSerialGC", *shared, _quiet(folder)),
+                *("-XX:+UseSerialGC", *shared, _java_options(folder)),
             ]
         ),
         "spark.driver.extraClassPath": os.pathsep.join(map(str, _jars())),
@@ -349,7 +349,7 @@ def _cluster_settings(folder: Path) -> dict[str, str]:
     """Return the settings for a cluster: its executors fetch the connector from this process."""
     here = {"spark.driver.host": "127.0.0.1"} if _on_loopback() else {}
     return here | {
-        "spark.driver.extraJavaOptions": _quiet(folder),
+        "spark.driver.extraJavaOptions": _java_options(folder),
         "spark.jars": ",".join(map(str, _jars())),
     }
 
@@ -358,11 +358,14 @@ def _jars() -> list[Path]:
     return connector.jars() + [jar for package in sorted(_used) for jar in connector.jars(package)]
 
 
-def _quiet(folder: Path) -> str:
-    """Return the JVM option that makes the driver log errors only."""
+def _java_options(folder: Path) -> str:
+    """Return the driver's JVM options: errors alone are logged, temporary files are in `folder`.
+
+    Native libraries that it unpacks stay behind if it is killed; `folder` is deleted even then.
+    """
     log_settings = folder / "log4j2.properties"
     log_settings.write_text(_LOG_SETTINGS)
-    return f"-Dlog4j2.configurationFile={log_settings.as_uri()}"
+    return f'-Dlog4j2.configurationFile={log_settings.as_uri()} "-Djava.io.tmpdir={folder}"'
 
 
 def _await_executor(spark: SparkSession) -> None:

@@ -73,3 +73,11 @@ def test_pyspark_writes_the_secret_of_its_jvm_into_the_sessions_folder(
         session._start(tmp_path)
     assert seen == [str(tmp_path)]
     assert tempfile.gettempdir() == before
+
+
+@pytest.mark.spark
+def test_the_jvm_has_its_temporary_files_in_the_sessions_folder(spark) -> None:
+    """Native libraries that a killed JVM leaves are removed with the folder."""
+    folder = Path(spark._jvm.java.lang.System.getProperty("java.io.tmpdir"))
+    assert folder.name.startswith("ackproof-spark-")
+    assert (folder / "jvm.log").exists()
