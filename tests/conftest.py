@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from support import costs
+
 #: A user's project with the pytest plugin; tests run it in a process of its own.
 collect_ignore = ["user_project"]
 
@@ -41,8 +43,10 @@ SHARED = pytest.StashKey["SharedBrokers"]()
 gc.set_threshold(100_000, 50, 1000)
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Let no test of hypothesis fail for its time or by chance: `ci/lab/fuzz` draws others."""
+    if hasattr(config, "workerinput") or config.getoption("dist", "no") != "no":
+        config.pluginmanager.register(costs)
     with suppress(ImportError):
         from hypothesis import settings
 
