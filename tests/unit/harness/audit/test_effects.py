@@ -474,14 +474,14 @@ FAILURES_OF = {
     "preferred_election": "leader_move",
     "reassign": "leader_move",
 }
-#: The arms that lose; those of B11 and B31 contain the failures of B2 and B6.
+#: The arms that lose; those of B11 and B31 contain the failures of B2 and B6. Files of other cases
+#: are not loaded, because each process of tests that collects this module pays for it.
 OF_CATALOGUE = [
     pytest.param(arm, id=f"{arm.scenario.case.id} {arm.name}")
     for path in shipped.files()
+    if re.match("b(0[1-9]|10|34|53|54)-", path.name)
     for arm in arms_of(path)
-    if arm.scenario.case
-    and re.fullmatch(r"B([1-9]|10|34|53|54)", arm.scenario.case.id)
-    and str(arm.scenario.expect.loss) == "some"
+    if arm.scenario.case and str(arm.scenario.expect.loss) == "some"
 ]
 
 

@@ -18,7 +18,6 @@ import py4j
 import pyspark
 import pytest
 from ruamel.yaml import YAML
-from scipy.stats import binomtest
 
 from ackproof.errors import SparkError
 from ackproof.waiting import wait_for
@@ -68,6 +67,13 @@ print(json.dumps(answers, default=str))
 """
 
 
+def wilson(successes: int, trials: int) -> Any:
+    """Return Wilson's interval of 95 %, by SciPy."""
+    from scipy.stats import binomtest  # here, because its import takes a second in every process
+
+    return binomtest(successes, trials).proportion_ci(0.95, method="wilson")
+
+
 def settings(warehouse: Warehouse, scratch: Path) -> dict[str, str]:
     """Return the settings with which a plain Spark reads a warehouse and leaves no files."""
     needed = {
@@ -110,7 +116,7 @@ def check(answers: dict[str, list[dict[str, Any]]], run_dirs: dict[str, Path]) -
         row, observed = rates[configuration], verdicts[name].observed
         lost, acked = observed["lost"], observed["acked"]
         assert (int(row["runs"]), int(row["lost"]), int(row["acked"])) == (1, lost, acked)
-        expected = binomtest(int(lost > 0), 1).proportion_ci(0.95, method="wilson")
+        expected = wilson(int(lost > 0), 1)
         found = float(row["runs_with_loss_high_percent"])
         assert found == pytest.approx(100 * expected.high, abs=0.06)
 
@@ -163,7 +169,7 @@ def test_loss_rates_count_runs_and_the_records_of_losing_runs(spark):
     frame = spark.createDataFrame(rows, columns + "sent bigint, lost bigint, acked bigint")
     frame.createOrReplaceTempView("runs")
     [rates] = spark.sql(view("loss_rates")).collect()
-    expected = binomtest(2, 3).proportion_ci(0.95, method="wilson")
+    expected = wilson(2, 3)
     interval = (rates["runs_with_loss_share_low"], rates["runs_with_loss_share_high"])
     assert interval == pytest.approx((expected.low, expected.high))
     assert (rates["lost"], rates["lost_median"]) == (52, 26)
