@@ -35,8 +35,8 @@ class Left:
     history: History
     states: Sequence[tuple[float, int, int, tuple[int, ...]]]
     replicas: Mapping[int, Sequence[Batch]]
-    #: second, broker, kind, epoch, offset
-    events: Sequence[tuple[float, int, str, int | None, int]] = ()
+    #: second, broker, kind, epoch, offset, high watermark (of a warning)
+    events: Sequence[tuple[Any, ...]] = ()
     expected: Sequence[str] = ()
     kafka: str = "4.3.1"
     anomalies: Sequence[str] = field(default=())
@@ -69,7 +69,11 @@ B2 = Left(
     history=history(3, 6, end=5, **KILLED),
     states=FAILOVER,
     replicas=same((0, 2, 0), (3, 4, 1)),
-    events=[(41, 3, "truncated", None, 3), (55, 1, "truncated", None, 3)],
+    events=[
+        (41, 3, "truncated", None, 3),
+        (55, 1, "below-high-watermark", None, 3, 5),
+        (55, 1, "truncated", None, 3),
+    ],
     expected=["1/3 B2 by 1 in 0, then 2 in 1 from 3, cut by 1"] * 3,
 )
 #: Offsets 3 to 5 were acked at 213 s and later, and broker 2 had led since 40 s.
@@ -508,9 +512,9 @@ def write(run_dir, topics: Mapping[str, Left], *, incomplete: Sequence[str] = ()
             end = max((one[1] + 1 for one in batches), default=0)
             whole = {"complete": topic not in incomplete, "end_offset": end}
             rows["replica_logs"].append({**here, **whole, "broker": broker})
-        names = ("at", "broker", "kind", "leader_epoch", "offset")
+        names = ("at", "broker", "kind", "leader_epoch", "offset", "high_watermark")
         rows["broker_events"] += [
-            {**here, **dict(zip(names, (_at(index, second), *event), strict=True))}
+            {**here, **dict(zip(names, (_at(index, second), *event), strict=False))}
             for second, *event in left.events
         ]
         if left.hung is not None:
@@ -619,7 +623,7 @@ def test_a_cause_names_offsets_times_and_the_fault(of_acks):
     assert cause.window == 3  # the first topic's own number
     assert "leader 1 was killed (kill, fault 4) before the next leader" in cause.sentence
     assert "; acked before or after pause_client of producer 1 (fault 5); " in cause.sentence
-    assert "broker 1 truncated to 3" in cause.sentence
+    assert "broker 1 truncated to 3 at 00:00:55.000, below its high watermark 5" in cause.sentence
 
 
 def test_a_cause_says_that_a_transaction_hung_and_who_aborted_it(of_acks):

@@ -90,6 +90,37 @@ def failover() -> Trace:
     )
 
 
+def behind(high_watermark: int = 100, isr: tuple[int, ...] = ALL) -> Trace:
+    """Broker 2 is back in the ISR with 90 records, leads, and 3 truncates to them.
+
+    high_watermark: of leader 1, which had 100 records, as broker 3 had. isr: after 2 is back.
+    """
+    final = log((0, 0), (1, 90), end=95)
+    follows = (
+        Follows(broker=3, end=100, epoch=1, leader=2, high_watermark=90),
+        Fetches(broker=3, end=100, epoch=1),
+        Truncates(broker=3, end=90),
+    )
+    return Trace(
+        name="orders-0",
+        elections=(
+            Election(epoch=0, leader=1, isr=ALL),
+            Election(epoch=0, leader=1, isr=(1, 3), partition_epoch=1),
+            Election(epoch=0, leader=1, isr=isr, partition_epoch=2),
+            Election(epoch=1, leader=2, isr=(2, 3), partition_epoch=3),
+        ),
+        brokers={
+            1: (*starts(1), Shrinks(broker=1, end=100, high_watermark=high_watermark)),
+            2: (
+                *starts(2),
+                Leads(broker=2, end=90, epoch=1, isr=(2, 3), high_watermark=90),
+                Ends(broker=2, end=95, log=final),
+            ),
+            3: (*starts(3), *follows, Ends(broker=3, end=95, log=final)),
+        },
+    )
+
+
 def one_ack() -> Trace:
     """`failover` with acks=1: the records that only the killed leader had are lost."""
     lost = Acked(offset=129, everyone=False, epoch=1, lost=True)
@@ -276,12 +307,19 @@ MUTANTS: dict[str, list[tuple[object, str, object]]] = {
         ),
     ],
     "watermark_held": [(ReachedOffsets, "watermark_refusal", _no_refusal)],
+    "isr_keeps": [(ReachedOffsets, "below_watermark", _no_refusal)],
     "joins_at_start": [(ReachedOffsets, "not_joining", _no_refusal)],
     "end_follows": [(partition_replay._Run, "_ends", _ends_anyhow)],
 }
 
 #: Wrong traces: the guard that refutes each, and its message.
 WRONG: dict[str, tuple[str, Callable[[], Trace], ReplicationRules, str]] = {
+    "a member of the ISR that lacks committed records": (
+        "isr_keeps",
+        behind,
+        RULES,
+        "broker 2 leads in epoch 1.*has all below 100, the high watermark of a leader in epoch 0",
+    ),
     "a leader that was not elected": (
         "elected_leads",
         deposed,

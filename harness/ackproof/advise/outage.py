@@ -48,6 +48,10 @@ class Truncation:
     epoch: int | None
     high_watermark: int | None = None
 
+    @property
+    def as_cause(self) -> sentences.Cut:
+        return sentences.Cut(broker=self.broker, to=self.to, at=self.at, below=self.high_watermark)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gone:
@@ -324,7 +328,7 @@ class _Past:
             case, _ = cases.classify(found)
             if case is not cases.Case.UNEXPLAINED:
                 title = f"{cases.TITLES[case]} ({case})"
-                truncated = (cut.broker, cut.to, cut.at) if cut else None
+                truncated = cut.as_cause if cut else None
                 reasons[acks] = sentences.cause(replace(found, faults=()), title, truncated)
         # A leader that is elected cleanly has every record acked with acks=all, unless its machine
         # lost power. One in between that wrote nothing may have been elected uncleanly.

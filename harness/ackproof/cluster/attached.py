@@ -33,6 +33,7 @@ from ackproof.containers.engine import connect
 from ackproof.errors import ClusterError
 from ackproof.observation.metadata_log import MetadataLog, PartitionState
 from ackproof.proxy.follower_fetches import EarlyHighWatermark
+from ackproof.proxy.listed_ends import ListedEnd
 from ackproof.runs.directory import Clock
 from ackproof.scenario.attach import AttachSpec
 from ackproof.scenario.topics import TopicSpec
@@ -108,6 +109,10 @@ class AttachedCluster(RunningCluster):
 
     def early_high_watermarks(self) -> list[EarlyHighWatermark]:
         """Return an empty list: there is no proxy between attached brokers."""
+        return []
+
+    def listed_ends(self) -> list[ListedEnd]:
+        """Return an empty list: there is no proxy before attached brokers."""
         return []
 
     def take_metadata_log(self, run_dir: Path) -> MetadataLog:

@@ -39,6 +39,7 @@ from ackproof.observation.clocks import take_clocks
 from ackproof.observation.metadata_log import MetadataLog
 from ackproof.observation.replica_logs import ReplicaLog, take_replica_logs
 from ackproof.proxy.follower_fetches import EarlyHighWatermark
+from ackproof.proxy.listed_ends import ListedEnd
 from ackproof.proxy.proxy import LinkProxy
 from ackproof.runs.directory import Clock
 from ackproof.scenario.cluster import ClusterSpec
@@ -92,6 +93,9 @@ class KafkaCluster(ClusterNodes):
 
     def early_high_watermarks(self) -> list[EarlyHighWatermark]:
         return self.proxy.early_high_watermarks() if self.proxy else []
+
+    def listed_ends(self) -> list[ListedEnd]:
+        return self.proxy.listed_ends() if self.proxy else []
 
     def take_metadata_log(self, run_dir: Path) -> MetadataLog:
         """Store the controllers' metadata log, or ZooKeeper's; return its states in this run.

@@ -67,6 +67,9 @@ def take_states(topics: Sequence[str], cluster: RunCluster, run: RunState) -> No
         for seen in cluster.early_high_watermarks()
         if seen.at >= run.started_at and ids.get(seen.topic, seen.topic) in topics
     ]
+    run.listed_ends = [
+        seen for seen in cluster.listed_ends() if seen.at >= run.started_at and seen.topic in topics
+    ]
     if log.brokers:
         run.write("broker_states", log.brokers)
 

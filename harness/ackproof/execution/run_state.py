@@ -13,6 +13,7 @@ from ackproof.cluster.attached import AttachedCluster
 from ackproof.cluster.booted import KafkaCluster
 from ackproof.execution.live_view import LiveView
 from ackproof.proxy.follower_fetches import EarlyHighWatermark
+from ackproof.proxy.listed_ends import ListedEnd
 from ackproof.runs import directory as runs
 from ackproof.runs.directory import COMMIT_VARIABLES, Clock, RunRecord
 from ackproof.runs.recovery import seal
@@ -38,6 +39,7 @@ class RunState:
         self.schedule_troubles: list[str] = []
         self.clocks: list[Clock] = []
         self.early_high_watermarks: list[EarlyHighWatermark] = []
+        self.listed_ends: list[ListedEnd] = []
         self.reused = False
         self.unobserved: list[str] = []
         self.bottlenecks: list[str] = []
@@ -90,6 +92,7 @@ class RunState:
             late=self.late,
             readers=self.readers,
             early_high_watermarks=self.early_high_watermarks,
+            listed_ends=self.listed_ends,
             clocks=self.clocks,
         )
 

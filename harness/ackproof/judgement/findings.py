@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from datetime import datetime
 from typing import Any
 
-from ackproof.judgement.evidence import Evidence
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from ackproof.judgement.evidence import Evidence, by_partition, micros
 from ackproof.judgement.expectations import OF_UNFINISHED_WORK
+from ackproof.observation.broker_log import Kind
 from ackproof.proxy.follower_fetches import EarlyHighWatermark
 from ackproof.runs.verdict import REMOVED, Finding, Likelihood, PartAvailability, Step
 from ackproof_faults import registered
-from ackproof_spark.anomaly import OF_CLIENTS, PREDICTED
+from ackproof_faults.interfaces.cluster import TopicPartition
+from ackproof_spark.anomaly import OF_CLIENTS, PREDICTED, Anomaly
+from ackproof_spark.tables import LOCATION
 
 #: Seconds that a step must last: the model assumes that everything that is due has happened.
 SETTLED_S = 5.0
@@ -91,7 +99,7 @@ def of_high_watermarks(evidence: Evidence) -> list[Finding]:
 
     A follower outside the ISR may be behind. Where clocks were set, the ISR then is unknown.
     """
-    if any(registered()[fault.fault].skews_clocks for fault in evidence.faults):
+    if _clocks_were_set(evidence):
         return []
     states = evidence.rows("partition_states")
     return [
@@ -106,6 +114,78 @@ def of_high_watermarks(evidence: Evidence) -> list[Finding]:
         for seen in evidence.record.early_high_watermarks
         if seen.follower in _isr_at(states, seen)
     ]
+
+
+def _clocks_were_set(evidence: Evidence) -> bool:
+    return any(registered()[fault.fault].skews_clocks for fault in evidence.faults)
+
+
+def of_listed_ends(evidence: Evidence) -> list[Finding]:
+    """Return the ends that leaders told clients at or below an offset acked before with acks=all.
+
+    Only if the model excludes that acked records are lost. A broker that does not know yet that it
+    leads no more, or again, may answer an old end.
+    """
+    lost = evidence.prediction.predicted.get(Anomaly.LOST)
+    comparable = lost == "impossible" and not _clocks_were_set(evidence)
+    ends = evidence.record.listed_ends if comparable and evidence.has("ledger") else []
+    found = []
+    for place, asked in by_partition(map(asdict, ends)).items():
+        topic = place[0]
+        sends = evidence.scenario.sends.get(topic)
+        if sends is None or str(sends.settings.acks) in ("0", "1"):
+            continue
+        led = [_leader_at(evidence, place, one["at"]) for one in asked]
+        told = [one for one, leader in zip(asked, led, strict=True) if leader == one["broker"]]
+        for one, highest in zip(told, _highest_acked(evidence, place, told), strict=True):
+            if one["end"] <= highest:
+                found.append(
+                    Finding(
+                        anomaly="end-below-ack",
+                        predicted="impossible",
+                        observed=1,
+                        explanation=f"{topic}-{place[1]}: leader {one['broker']} answered that "
+                        f"the log ends at {one['end']} (ListOffsets), after offset {highest} had "
+                        "been acked",
+                    )
+                )
+    return found
+
+
+def _highest_acked(
+    evidence: Evidence, place: TopicPartition, asked: Sequence[Mapping[str, Any]]
+) -> list[int]:
+    """Return the highest offset that was acked before each time, -1 if none was."""
+    condition = (ds.field("topic") == place[0]) & (ds.field("partition") == place[1])
+    condition &= (ds.field("outcome") == "acked") & ds.field("offset").is_valid()
+    columns = ["resolved_at", "offset"]
+    acks = ds.dataset(evidence.run_dir / LOCATION["ledger"]).to_table(
+        columns=columns, filter=condition
+    )
+    acks = acks.sort_by("resolved_at")
+    highest = np.maximum.accumulate(acks["offset"].to_numpy())
+    resolved = acks["resolved_at"].cast(pa.int64()).to_numpy()
+    indexes = np.searchsorted(resolved, [micros(one["at"]) for one in asked])
+    return [int(highest[index - 1]) if index else -1 for index in indexes]
+
+
+def _leader_at(evidence: Evidence, place: TopicPartition, at: datetime) -> int | None:
+    """Return the leader that the controllers had elected, if its log says so too; else None."""
+    every = by_partition(evidence.rows("partition_states")).get(place, ())
+    states = [state for state in every if state["at"] <= at]
+    if not states:
+        return None
+    now = max(states, key=lambda state: state["metadata_offset"])
+    roles = [
+        event
+        for event in by_partition(evidence.rows("broker_events")).get(place, [])
+        if event["broker"] == now["leader"]
+        and event["kind"] in (Kind.LEADER, Kind.FOLLOWER)
+        and event["at"] <= at
+    ]
+    last = max(roles, key=lambda event: event["at"], default=None)
+    knows = last and (last["kind"], last["leader_epoch"]) == (Kind.LEADER, now["leader_epoch"])
+    return now["leader"] if knows else None
 
 
 def _isr_at(states: Sequence[Mapping[str, Any]], seen: EarlyHighWatermark) -> Sequence[int]:

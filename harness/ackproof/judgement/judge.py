@@ -137,6 +137,7 @@ def conclude(evidence: Evidence, compared: Analysis) -> Verdict:
             *_contradictions(evidence, predicted, conclusive=conclusive),
             *findings.disagreements(evidence).findings,
             *findings.of_high_watermarks(evidence),
+            *findings.of_listed_ends(evidence),
             *trace_validation.findings(trace),
         ],
         not_checked=trace.not_checked,

@@ -30,11 +30,11 @@ class Fields:
             return max(0, self._varint() - 1)
         return max(0, self.number("i"))
 
-    def text(self) -> None:
-        if self._flexible:
-            self.skip(max(0, self._varint() - 1))
-            return
-        self.skip(max(0, self.number("h")))
+    def text(self) -> bytes:
+        """Read a text, empty for null."""
+        size = max(0, self._varint() - 1 if self._flexible else self.number("h"))
+        self.skip(size)
+        return bytes(self.content[self.at - size : self.at])
 
     def tags(self) -> None:
         if self._flexible:

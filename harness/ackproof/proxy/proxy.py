@@ -3,7 +3,8 @@
 It runs in a thread of this process, so it ends with the harness. Without a rule, it forwards every
 message as soon as the message is complete.
 
-It reads only Kafka's framing, the responses whose error codes a rule sets, and followers' fetches.
+It reads only Kafka's framing, the responses whose error codes a rule sets, followers' fetches, and
+the ends of partitions that clients ask for.
 A message is a length (int32) and that number of bytes. A request begins with API key (int16), API
 version (int16), correlation id (int32) and client id (nullable string); a response with the
 correlation id. This is the same in every version (`RequestHeader.json`, `ResponseHeader.json`).
@@ -21,9 +22,10 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from ackproof.errors import ClusterError
-from ackproof.proxy import follower_fetches
+from ackproof.proxy import follower_fetches, listed_ends
 from ackproof.proxy.errors import refused, with_error
 from ackproof.proxy.follower_fetches import EarlyHighWatermark, FollowerFetches
+from ackproof.proxy.listed_ends import ListedEnd, ListedEnds
 from ackproof_faults.interfaces.kafka_proxy import API_KEYS, ERROR_CODES, Direction, Link, Rule
 
 T = TypeVar("T")
@@ -86,6 +88,7 @@ class LinkProxy(Link):
         self._connections: set[asyncio.Task[None]] = set()
         self._hit = threading.Condition()
         self._fetches = FollowerFetches()
+        self._ends = ListedEnds()
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
@@ -170,6 +173,10 @@ class LinkProxy(Link):
         """Return the high watermarks that leaders have set above what a follower has fetched."""
         return self._in_loop(lambda: list(self._fetches.early))
 
+    def listed_ends(self) -> list[ListedEnd]:
+        """Return the ends of partitions that brokers have told clients."""
+        return self._in_loop(lambda: list(self._ends.answers))
+
     def _in_loop(self, act: Callable[[], T]) -> T:
         async def acted() -> T:
             return act()
@@ -232,9 +239,15 @@ class LinkProxy(Link):
     def _observe(
         self, route: Route, direction: Direction, header: RequestHeader | None, message: bytes
     ) -> None:
-        if header is not None and header.api_key == follower_fetches.API_KEY:
+        if header is None:
+            return
+        version, client = header.api_version, header.client_id
+        if header.api_key == follower_fetches.API_KEY:
             note = self._fetches.request if direction == "request" else self._fetches.response
-            note(route.broker, header.client_id, header.api_version, message)
+            note(route.broker, client, version, message)
+        elif header.api_key == listed_ends.API_KEY:
+            end = self._ends.request if direction == "request" else self._ends.response
+            end(route.broker, client, header.correlation_id, version, message)
 
     async def _forwarded(
         self,

@@ -35,6 +35,7 @@ from pydantic import BaseModel, Field, ValidationError
 from ackproof import safe_files
 from ackproof.errors import DiskError, RunDirectoryError
 from ackproof.proxy.follower_fetches import EarlyHighWatermark
+from ackproof.proxy.listed_ends import ListedEnd
 from ackproof.runs.verdict import Likelihood, PredictionReport, Record, Verdict
 from ackproof.safe_files import replacing
 from ackproof.scenario.types import Setting
@@ -118,6 +119,8 @@ class RunRecord(Record):
     sealed: bool = False
     #: Seen by the proxy between brokers, with `INTERNAL` in `cluster.proxied`.
     early_high_watermarks: list[EarlyHighWatermark] = Field(default_factory=list)
+    #: Seen by the proxy on the way to clients.
+    listed_ends: list[ListedEnd] = Field(default_factory=list)
     #: The clocks of the container engine and of every node, at the end of the run.
     clocks: list[Clock] = Field(default_factory=list)
 

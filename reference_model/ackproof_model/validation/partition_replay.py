@@ -213,6 +213,8 @@ class _Run:
         log = self._settled(step)
         self.replicas[step.broker] = _Replica(log=log, epoch=step.epoch, leads=True)
         self.reached.begin(step.epoch, step.broker, log)
+        self._keeps_committed(step, step.epoch)
+        self.reached.note_watermark(step.epoch, step.high_watermark)
         # A broker logs its high watermark before it moves it: it comes from an earlier epoch.
         self._watermark(step, step.high_watermark, step.epoch - 1)
         return "leads"
@@ -252,6 +254,7 @@ class _Run:
         if log.end > replica.log.end and not replica.fetching:
             kind += " after a late append of the one before"
         self.replicas[step.broker] = _Replica(log=log, epoch=step.epoch, fetching=True)
+        self._keeps_committed(step, step.epoch)
         return kind
 
     def _truncates(self, step: Truncates) -> str:
@@ -263,6 +266,7 @@ class _Run:
         if agreed != step.end:
             raise _Refused(f"its leader has {leader}, with which it agrees up to {agreed}")
         replica.log = log.cut(step.end)
+        self._keeps_committed(step, replica.epoch)
         return "truncates by epoch"
 
     def _shrinks(self, step: Shrinks) -> str:
@@ -270,10 +274,12 @@ class _Run:
         if replica.leading is None:
             raise _Refused("only a leader asks for another ISR")
         replica.log = self._settled(step)
+        self.reached.note_watermark(replica.leading, step.high_watermark)
         self._watermark(step, step.high_watermark, replica.leading)
         return "shrinks the ISR"
 
     def _loads(self, step: Loads) -> str:
+        self.reached.lossy |= step.lossy
         if not step.lossy:
             log = self._settled(step)
             self.replicas[step.broker] = _Replica(log=log)
@@ -356,6 +362,10 @@ class _Run:
         """Require that some ISR had all records below a high watermark logged in an epoch."""
         if offset:
             self._claim(step, partial(self.reached.watermark_refusal, offset, epoch))
+
+    def _keeps_committed(self, step: Step, epoch: int) -> None:
+        """Require that a member of the ISR has all records below earlier high watermarks."""
+        self._claim(step, partial(self.reached.below_watermark, step.broker, epoch, step.end))
 
     def _claim(self, observed: object, check: Callable[[], str | None]) -> None:
         """Add a check of the whole trace on which an observation depends."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 from ackproof_model.kafka.epoch_cache import assign, epoch_for_offset
 from ackproof_model.replication.isr import join_offset
@@ -41,6 +42,10 @@ class ReachedOffsets:
         #: The log of each epoch's leader, without an end: it may append more.
         self.written: dict[int, Log] = {}
         self.leaders: dict[int, int] = {}
+        #: The highest high watermark that a leader logged in an epoch or before it.
+        self._watermarks: dict[int, int] = {}
+        #: Whether bytes were removed from a disk: then a member of the ISR may lack some.
+        self.lossy = False
 
     def begin(self, epoch: int, leader: int, log: Log) -> None:
         """Begin an epoch at the end of its leader's log."""
@@ -76,6 +81,34 @@ class ReachedOffsets:
             f"broker {broker} joins only once it has reached {start}, where the epoch begins; "
             f"it {_reach(end)}"
         )
+
+    def note_watermark(self, epoch: int, offset: int) -> None:
+        """Record a high watermark that a leader had in an epoch at the latest."""
+        self._watermarks[epoch] = max(offset, self._watermarks.get(epoch, 0))
+
+    def below_watermark(self, broker: int, epoch: int, end: int) -> str | None:
+        """Return why a replica's log cannot end there in an epoch; None if it may.
+
+        What is below a leader's high watermark is in every log of the ISR, then and later, until a
+        leader from outside the ISR is elected. So no member fetches below it in a later epoch.
+        """
+        isrs = [set(one.isr) for one in self._elections if one.epoch == epoch]
+        if self.lossy or not all(broker in isr for isr in isrs):
+            return None
+        since = max((one for one in self._unclean if one <= epoch), default=0)
+        for earlier, offset in sorted(self._watermarks.items()):
+            if since <= earlier < epoch and end < offset:
+                return (
+                    f"it is in the ISR, and has all below {offset}, the high watermark of a leader "
+                    f"in epoch {earlier}"
+                )
+        return None
+
+    @property
+    def _unclean(self) -> list[int]:
+        """The epochs whose leader was not in the ISR before, uncleanly elected or as eligible."""
+        pairs = pairwise(self._elections)
+        return [now.epoch for before, now in pairs if now.leader not in (-1, *before.isr)]
 
     def watermark_refusal(self, offset: int, epoch: int) -> str | None:
         """Return why no ISR up to `epoch` can have moved the high watermark to `offset`.

@@ -20,7 +20,7 @@ from ackproof_spark.forensics.cases import (
 )
 from ackproof_spark.forensics.differences import EPOCH, rows_of
 from ackproof_spark.forensics.history import History
-from ackproof_spark.forensics.sentences import cause, counted, decisive
+from ackproof_spark.forensics.sentences import Cut, cause, counted, decisive
 from ackproof_spark.forensics.stories import (
     SHARED,
     STORY,
@@ -239,11 +239,15 @@ def _circumstances(
     )
 
 
-def _cut(truncation: Any) -> tuple[int, int, datetime] | None:
+def _cut(truncation: Any) -> Cut | None:
     if truncation is None:
         return None
-    at = EPOCH + timedelta(microseconds=truncation["at"])
-    return truncation["broker"], truncation["offset"], at
+    return Cut(
+        broker=truncation["broker"],
+        to=truncation["offset"],
+        at=EPOCH + timedelta(microseconds=truncation["at"]),
+        below=truncation["below"],
+    )
 
 
 def _merged(stories: Sequence[_Story]) -> list[Cause]:

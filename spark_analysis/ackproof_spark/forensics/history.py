@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -20,7 +20,7 @@ _TERM = (
 )
 _STATE = "struct<at: bigint, epoch: int, isr: array<int>>"
 _STRETCH = "struct<broker: int, epoch: int, low: bigint, high: bigint, leads: boolean>"
-_TRUNCATION = "struct<at: bigint, broker: int, offset: bigint>"
+_TRUNCATION = "struct<at: bigint, broker: int, offset: bigint, below: bigint>"
 _RANGE = "struct<low: bigint, high: bigint>"
 #: The schema of `History.rows`.
 FACTS = (
@@ -28,6 +28,9 @@ FACTS = (
     f"stretches array<{_STRETCH}>, truncations array<{_TRUNCATION}>, hung array<{_RANGE}>, "
     "created_again bigint"
 )
+
+#: A broker logs its warning and its truncation one after the other.
+_SLACK = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +40,8 @@ class History:
     terms: Mapping[Partition, tuple[Term, ...]]
     #: Rows of `_STRETCH`: the offsets of each epoch in each replica.
     stretches: Mapping[Partition, Sequence[tuple[int, int, int, int, bool]]]
-    #: Rows of `tables.BROKER_EVENTS` of kind `truncated`, in order of time.
+    #: Rows of `tables.BROKER_EVENTS` of kind `truncated`, in order of time; `high_watermark`: that
+    #: of the replica, if the broker warned that it truncates below it.
     truncations: Mapping[Partition, Sequence[Mapping[str, Any]]]
     #: Rows of `_RANGE`: the batches of transactions that hung until the harness aborted them.
     hung: Mapping[Partition, Sequence[tuple[int, int]]]
@@ -52,13 +56,15 @@ class History:
             for _, epoch, low, _, _ in rows:
                 key = (topic, partition, epoch)
                 starts[key] = min(low, starts.get(key, low))
-        known = run.listed("broker_events").where("kind in ('leader', 'loaded', 'truncated')")
-        events = rows_of(known)
+        kinds = "'leader', 'loaded', 'truncated', 'below-high-watermark'"
+        events = rows_of(run.listed("broker_events").where(f"kind in ({kinds})"))
+        warnings = [event for event in events if event["kind"] == "below-high-watermark"]
         truncations: dict[Partition, list[Mapping[str, Any]]] = defaultdict(list)
         for event in sorted(events, key=lambda event: event["at"]):
             if event["kind"] == "truncated":
-                truncations[event["topic"], event["partition"]].append(event)
-        others = [event for event in events if event["kind"] != "truncated"]
+                below = {**event, "high_watermark": _warned(event, warnings)}
+                truncations[event["topic"], event["partition"]].append(below)
+        others = [event for event in events if event["kind"] in ("leader", "loaded")]
         states = rows_of(run.listed("partition_states"))
         return cls(
             terms=terms(states, starts, others),
@@ -92,7 +98,12 @@ class History:
                 [(_micros(at), t.epoch, list(isr)) for t in history for at, isr in t.changes],
                 list(self.stretches.get(partition, ())),
                 [
-                    (_micros(event["at"]), event["broker"], event["offset"])
+                    (
+                        _micros(event["at"]),
+                        event["broker"],
+                        event["offset"],
+                        event["high_watermark"],
+                    )
                     for event in self.truncations.get(partition, ())
                 ],
                 list(self.hung.get(partition, ())),
@@ -100,6 +111,19 @@ class History:
             )
             for partition, history in self.terms.items()
         ]
+
+
+def _warned(cut: Mapping[str, Any], warnings: Iterable[Mapping[str, Any]]) -> int | None:
+    """Return the high watermark that a truncation was below, by the broker's own warning."""
+    of = (*PARTITION, "broker", "offset")
+    return next(
+        (
+            one["high_watermark"]
+            for one in warnings
+            if all(one[key] == cut[key] for key in of) and abs(one["at"] - cut["at"]) <= _SLACK
+        ),
+        None,
+    )
 
 
 def _stretches(run: StoredRun) -> dict[Partition, list[tuple[int, int, int, int, bool]]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from string import Formatter
 
@@ -33,11 +34,18 @@ def decisive(circumstances: Circumstances) -> Fault | None:
     return faults[-1] if faults else None
 
 
-def cause(c: Circumstances, headline: str, cut: tuple[int, int, datetime] | None) -> str:
-    """Return the cause of a loss as one phrase; cut: broker, offset and time of a truncation.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cut:
+    """A broker's truncation. below: its high watermark, if the broker warned that it is lower."""
 
-    `headline`: see `cases.classify`.
-    """
+    broker: int
+    to: int
+    at: datetime
+    below: int | None = None
+
+
+def cause(c: Circumstances, headline: str, cut: Cut | None) -> str:
+    """Return the cause of a loss as one phrase; `headline`: see `cases.classify`."""
     text, names_fault = _headline(c, headline)
     return "; ".join([text, *_facts(c, cut, named=decisive(c) if names_fault else None)])
 
@@ -73,9 +81,7 @@ def _named(fault: Fault) -> str:
     return f"{fault.fault}{of} (fault {fault.window + 1})"
 
 
-def _facts(
-    c: Circumstances, cut: tuple[int, int, datetime] | None, *, named: Fault | None
-) -> list[str]:
+def _facts(c: Circumstances, cut: Cut | None, *, named: Fault | None) -> list[str]:
     facts = []
     if c.hung:
         facts.append(
@@ -95,8 +101,8 @@ def _facts(
             f"at {_clock(c.next.elected_at)}{where}"
         )
     if cut is not None:
-        broker, to, at = cut
-        facts.append(f"broker {broker} truncated to {to} at {_clock(at)}")
+        warned = f", below its high watermark {cut.below}" if cut.below is not None else ""
+        facts.append(f"broker {cut.broker} truncated to {cut.to} at {_clock(cut.at)}{warned}")
     if c.held_by:
         facts.append(f"{_brokers(c.held_by)} still {_verb(c.held_by)} a batch there")
     return facts

@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import partial
 from types import SimpleNamespace
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from ackproof.judgement.findings import (
@@ -12,9 +14,12 @@ from ackproof.judgement.findings import (
     contradictions,
     of_availability,
     of_high_watermarks,
+    of_listed_ends,
 )
 from ackproof.proxy.follower_fetches import EarlyHighWatermark
+from ackproof.proxy.listed_ends import ListedEnd
 from ackproof.runs.verdict import PartAvailability, PartitionState, Step
+from ackproof_spark.tables import LOCATION
 from support.run_directories import START, at
 
 
@@ -148,3 +153,65 @@ def test_only_a_member_of_the_isr_must_have_fetched_up_to_the_high_watermark(sta
         rows=lambda table: states if table == "partition_states" else [],
     )
     assert len(of_high_watermarks(evidence)) == found
+
+
+def role_of(second, broker, kind, epoch):
+    place = {"topic": "orders", "partition": 0}
+    return {**place, "at": at(second), "broker": broker, "kind": kind, "leader_epoch": epoch}
+
+
+def leads_from(second, leader, epoch):
+    return {**state_of(second, [1, 2, 3]), "leader": leader, "leader_epoch": epoch}
+
+
+LED = [leads_from(0, 1, 0), leads_from(10, 2, 1), leads_from(20, 1, 2)]
+#: Broker 1 learns late that it leads again.
+ROLES = [role_of(0, 1, "leader", 0), role_of(10, 2, "leader", 1), role_of(25, 1, "leader", 2)]
+
+
+@pytest.mark.parametrize(
+    ("told", "lost", "acks", "found"),
+    [
+        ((8, 1, 100), "impossible", "all", 1),  # offset 100 was acked at 5 s
+        ((8, 1, 101), "impossible", "all", 0),
+        ((4, 1, 100), "impossible", "all", 0),  # not acked yet
+        ((12, 2, 100), "impossible", "all", 1),
+        ((12, 1, 100), "impossible", "all", 0),  # it was deposed
+        ((22, 1, 100), "impossible", "all", 0),  # it does not know yet that it leads again
+        ((26, 1, 100), "impossible", "all", 1),
+        ((26, 1, 100), "possible", "all", 0),
+        ((26, 1, 100), "impossible", "1", 0),
+    ],
+)
+def test_a_leader_never_answers_an_end_below_an_offset_that_was_acked_before(
+    told, lost, acks, found, tmp_path
+):
+    rows = [
+        {"topic": "orders", "partition": 0, "offset": 100, "outcome": "acked"},
+        {"topic": "orders", "partition": 0, "offset": 300, "outcome": "acked"},
+        {"topic": "orders", "partition": 0, "offset": None, "outcome": "failed"},
+        {"topic": "others", "partition": 0, "offset": 900, "outcome": "acked"},
+    ]
+    times = [at(5), at(50), at(1), at(1)]
+    ledger = [
+        {"producer": 0, "sequence": 0, "error": None, "sent_at": time, "resolved_at": time, **row}
+        for row, time in zip(rows, times, strict=True)
+    ]
+    folder = tmp_path / LOCATION["ledger"]
+    folder.mkdir(parents=True)
+    pq.write_table(pa.Table.from_pylist(ledger), folder / "0.parquet")
+    second, broker, end = told
+    listed = ListedEnd(at=at(second), broker=broker, topic="orders", partition=0, end=end)
+    tables = {"partition_states": LED, "broker_events": ROLES}
+    evidence = SimpleNamespace(
+        faults=[SimpleNamespace(fault="link")],
+        record=SimpleNamespace(listed_ends=[listed]),
+        prediction=SimpleNamespace(predicted={"lost": lost}),
+        scenario=SimpleNamespace(
+            sends={"orders": SimpleNamespace(settings=SimpleNamespace(acks=acks))}
+        ),
+        run_dir=tmp_path,
+        has=lambda table: True,
+        rows=lambda table: tables.get(table, []),
+    )
+    assert len(of_listed_ends(evidence)) == found

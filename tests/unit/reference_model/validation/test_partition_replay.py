@@ -35,6 +35,7 @@ from specifications.partition_mutants import (
     acked,
     add,
     alter,
+    behind,
     drop,
     failover,
     log,
@@ -159,6 +160,17 @@ def test_what_the_rules_do_not_lead_to_is_refuted_by_one_guard(name: str) -> Non
 
 def test_each_guard_has_a_wrong_trace() -> None:
     assert {one.guard for one in mutations() if one.refuted} == set(MUTANTS)
+
+
+@pytest.mark.parametrize(
+    "trace",
+    [
+        behind(high_watermark=90),
+        behind(isr=(1, 3)),  # broker 2 was not in the ISR: it is elected uncleanly
+    ],
+)
+def test_only_a_member_of_the_isr_has_all_that_is_committed(trace: Trace) -> None:
+    assert replay(trace, RULES).mismatch is None
 
 
 def test_below_min_insync_replicas_the_high_watermark_moved_until_3_7() -> None:

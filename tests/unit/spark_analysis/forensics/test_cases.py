@@ -20,6 +20,7 @@ from ackproof_spark.forensics.cases import (
     classify,
 )
 from ackproof_spark.forensics.sentences import (
+    Cut,
     cause,
     counted,
     decisive,
@@ -300,13 +301,15 @@ def test_a_fault_that_hits_no_node_is_not_the_decisive_one(name):
 
 def test_a_cause_is_a_sentence():
     at = START + timedelta(seconds=12)
-    phrase = phrase_of(B2, (1, 100, at))
+    phrase = phrase_of(B2, Cut(broker=1, to=100, at=at))
     assert phrase == (
         "acks=1: leader 1 was killed (kill, fault 2) before the next leader fetched them; "
         "meanwhile isolate_replication of broker 1 (fault 1); broker 2 was elected from the ISR "
         "in epoch 1 at 00:00:10.000, its log ending at 100; broker 1 truncated to 100 at "
         "00:00:12.000"
     )
+    warned = phrase_of(B2, Cut(broker=1, to=100, at=at, below=120))
+    assert warned == f"{phrase}, below its high watermark 120"
     assert counted(1481, "orders", 0, (100, 1580), "x") == (
         "1,481 records of orders-0 (offsets 100-1580): x"
     )
