@@ -189,6 +189,7 @@ def _led(partitions: Topic) -> bool:
 class Reassign(TopicOperation):
     """Move partitions to these replicas."""
 
+    explained = True
     fault: Literal["reassign"] = "reassign"
     proof = "the controllers' metadata log, or ZooKeeper, lists the new replicas"
     to: list[int] = Field(

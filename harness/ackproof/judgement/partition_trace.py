@@ -129,6 +129,9 @@ def _trace(run: _Run, topic: str, partition: int) -> model.Trace:
         logged[broker] = _in_order(events)
         brokers[broker] = tuple(_steps(run, f"{topic}-{partition}", broker, logged[broker]))
     _require_known_wording(logged)
+    known = max(state["leader_epoch"] for state in states)
+    if any((event.leader_epoch or 0) > known for events in logged.values() for event in events):
+        raise NotChecked("a leader was elected after the controllers' log had been read")
     last = max(steps[-1].at if steps else 0.0 for steps in brokers.values())
     ends = _ends(run, topic, partition, last)
     brokers = {broker: (*steps, *ends.get(broker, ())) for broker, steps in brokers.items()}

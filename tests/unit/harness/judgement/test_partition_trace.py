@@ -305,6 +305,10 @@ def reworded(words: str) -> Callable[[Path], None]:
     return change
 
 
+def elected_later(run_dir: Path) -> None:
+    log(run_dir, 3, f"{LOGS[3].strip()}\n{LOGS[1].strip().splitlines()[0]}".replace("h 0", "h 2"))
+
+
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
@@ -338,6 +342,7 @@ def reworded(words: str) -> Callable[[Path], None]:
             table("replica_batches", batch(1, 0, 20, 0), batch(1, 40, 60, 0)),
             "the log of broker 1 has gaps",
         ),
+        (elected_later, "a leader was elected after the controllers' log had been read"),
         (reworded("Leader orders"), "no broker's log has a line about becoming leader"),
         (reworded("InitialFetchState"), "no broker's log has a line about fetching from a leader"),
     ],
@@ -350,6 +355,14 @@ def test_an_undecidable_partition_is_not_checked(
     assert traced.not_checked == [f"orders-0: {reason}"]
     assert [trace.local for trace in traced.partitions] == [None]
     assert trace_validation.findings(traced) == []
+
+
+def test_a_changed_preferred_order_is_explained(run_dir: Path) -> None:
+    ordered = [{**state, "replicas": [2, 3, 1]} for state in STATES[1:]]
+    table("partition_states", *STATES[:1], *ordered)(run_dir)
+    table("fault_windows", window("kill"), window("reassign"))(run_dir)
+    traced = trace_validation.validate(Evidence(run_dir=run_dir))
+    assert (traced.not_checked, trace_validation.findings(traced)) == ([], [])
 
 
 def test_a_run_with_too_many_sends_is_not_checked(
