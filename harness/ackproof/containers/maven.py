@@ -66,12 +66,12 @@ def kafka_jars(version: str, say: Say) -> Path:
     ]
     if numbers(version) < _WITHOUT_JAXB:
         artifacts.append(("javax.xml.bind", "jaxb-api", "2.3.1"))
-    _copy_dependencies(artifacts, work / "libs", version)
+    copy_dependencies(artifacts, work / "libs", version)
     binding = logging_binding(path.name for path in (work / "libs").iterdir())
     if binding is not None:
         # Kafka's distribution has it, but not its pom. Without it no log line is printed.
         shutil.rmtree(work / "libs")
-        _copy_dependencies([*artifacts, binding], work / "libs", version)
+        copy_dependencies([*artifacts, binding], work / "libs", version)
     pins = files(__package__) / "pinned" / f"kafka-{version}.json"
     if differs := connector.difference(work / "libs", pins):
         raise ImageError(f"Kafka {version}: {differs}", hint=connector.ADVICE)
@@ -99,9 +99,9 @@ def client_jars(version: str, say: Say) -> Path:
     work = finished.with_name(f"{version}.partial")
     shutil.rmtree(work, ignore_errors=True)
     client = ("org.apache.kafka", "kafka-clients", version)
-    _copy_dependencies([client], work / "libs", version)
+    copy_dependencies([client], work / "libs", version)
     slf4j = next((work / "libs").glob("slf4j-api-*.jar")).stem.removeprefix("slf4j-api-")
-    _copy_dependencies([client, ("org.slf4j", "slf4j-simple", slf4j)], work / "libs", version)
+    copy_dependencies([client, ("org.slf4j", "slf4j-simple", slf4j)], work / "libs", version)
     digests = {path.name: _digest(path) for path in sorted((work / "libs").glob("*.jar"))}
     (work / "libs" / _DIGESTS).write_text(json.dumps(digests, indent=2))
     (work / "libs").rename(finished)
@@ -169,7 +169,11 @@ def _pom(dependencies: Sequence[Coordinate]) -> str:
     )
 
 
-def _copy_dependencies(dependencies: Sequence[Coordinate], to: Path, version: str) -> None:
+def copy_dependencies(dependencies: Sequence[Coordinate], to: Path, version: str) -> None:
+    """Resolve artifacts of a Kafka release with all that they need, and copy the jars to a folder.
+
+    Writes a pom beside the folder. Raises ImageError.
+    """
     to.parent.mkdir(parents=True, exist_ok=True)
     pom = to.parent / "pom.xml"
     pom.write_text(_pom(dependencies))

@@ -50,6 +50,7 @@ def read(source: Source, framework: Framework) -> Part | None:
         topics=_topics([(name, part.topics) for name, part in parts]),
         producers=_named([(name, part.producers) for name, part in parts], source.name, shared),
         consumers=_named([(name, part.consumers) for name, part in parts], source.name, shared),
+        taken=tuple(dict.fromkeys(given for _, part in parts for given in part.taken)),
     )
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from difflib import get_close_matches
 from functools import cache
 
 from ackproof.scenario.kafka_clients import ALIASES
-from ackproof.scenario.kafka_keys import Scope, known
+from ackproof.scenario.kafka_keys import Framework, Scope, known
 from ackproof.scenario.librdkafka import KNOWN
 
 #: librdkafka's names besides those of scenarios (CONFIGURATION.md); none of them is Java's.
@@ -63,9 +64,46 @@ def is_known(key: str) -> bool:
 
 
 @cache
+def _of_frameworks() -> frozenset[str]:
+    """Return the names of Connect, Streams and the admin client; not those of a single word."""
+    frameworks: tuple[Framework, ...] = ("admin", "connect", "streams")
+    return frozenset(key for one in frameworks for key in known(one) if "." in key)
+
+
+@cache
+def of_framework(key: str) -> bool:
+    """Whether only Connect, MirrorMaker 2, Streams or the admin client has such a setting.
+
+    Settings of clients of their own have a prefix: `admin.`, `restore.consumer.`.
+    """
+    return (key in _of_frameworks() and not is_known(key)) or bool(_OF_OWN_CLIENTS.match(key))
+
+
+#: Clients of Connect and of Streams that neither write nor process records of an application.
+OF_ADMIN = re.compile(r"admin\.(override\.)?")
+_OF_OWN_CLIENTS = re.compile(rf"{OF_ADMIN.pattern}|(restore|global)\.consumer\.")
+
+
+@cache
+def is_stated(key: str) -> bool:
+    """Whether anything of Kafka has a setting of this name."""
+    return is_known(key) or of_framework(key)
+
+
+def prefix_of(words: Sequence[str]) -> str:
+    """Return the prefix of a client of Connect or Streams with which words end; '' without one."""
+    for length in (2, 1):
+        prefix = "".join(f"{word}." for word in words[-length:])
+        if _OF_OWN_CLIENTS.fullmatch(prefix):
+            return prefix
+    return ""
+
+
+@cache
 def last_words() -> frozenset[str]:
     """Return the last words of all names, such as `ms`: most other names end differently."""
-    return frozenset(key.rpartition(".")[2] for key in (*_of_kafka(), *KNOWN, *ALIASES))
+    names = (*_of_kafka(), *_of_frameworks(), *KNOWN, *ALIASES)
+    return frozenset(key.rpartition(".")[2] for key in names)
 
 
 def is_producers(key: str) -> bool:

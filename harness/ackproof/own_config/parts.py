@@ -170,7 +170,9 @@ class Part:
     shape: its kind, in words. tool: the format of a tool that makes brokers from the file, such as
     compose or Helm; '' if the file only configures them. cluster: the name of the cluster if the
     file states it. unread: files with brokers' settings to which it refers. others: the parts
-    about further clusters. stated: every setting with a known name in the file, once it is read.
+    about further clusters. taken: values that the reader took for something else than a setting,
+    such as the name of a topic. stated: every setting with a known name in the file, once it is
+    read.
     """
 
     shape: str
@@ -187,6 +189,7 @@ class Part:
     warnings: tuple[str, ...] = ()
     unread: tuple[Given, ...] = ()
     others: tuple[Part, ...] = ()
+    taken: tuple[Given, ...] = ()
     stated: tuple[Stated, ...] = ()
 
     @property
@@ -216,6 +219,7 @@ def together(shape: str, parts: Sequence[Part], *, cluster: str = "") -> Part:
         topics=tuple(topic for one in parts for topic in one.topics),
         producers=tuple(client for one in parts for client in one.producers),
         consumers=tuple(client for one in parts for client in one.consumers),
+        taken=tuple(given for one in parts for given in one.taken),
     )
 
 

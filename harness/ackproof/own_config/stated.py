@@ -14,7 +14,7 @@ from itertools import chain
 
 from ackproof.own_config import environment
 from ackproof.own_config.configuration import Bearer, Client, FileLine, Given, Settings, Stated
-from ackproof.own_config.names import dotted, is_known, last_words
+from ackproof.own_config.names import dotted, is_stated, last_words, prefix_of
 from ackproof.own_config.parts import Part, Source, secret
 from ackproof.own_config.tree import Block, NotYamlError, Text
 from ackproof_model.kafka_settings import ACKS
@@ -47,7 +47,7 @@ def stated(source: Source, part: Part) -> tuple[Stated, ...]:
         if (one.source, one.key) not in places
         and not _part_of_longer(one, at_line.get(one.source, ()))
     ]
-    named = (one for one in taken if one.bearer != "count" and is_known(one.key))
+    named = (one for one in taken if one.bearer != "count" and is_stated(one.key))
     return tuple(dict.fromkeys(chain(named, others)))
 
 
@@ -78,7 +78,7 @@ def _taken(part: Part) -> Iterator[Stated]:
         yield from _of_client(client, "producer")
     for client in part.consumers:
         yield from _of_client(client, "consumer")
-    for given in (part.kafka, part.since, part.below, part.mode, *part.unread):
+    for given in (part.kafka, part.since, part.below, part.mode, *part.unread, *part.taken):
         yield from _counted("", given)
 
 
@@ -191,10 +191,10 @@ def _name(path: tuple[str, ...]) -> str:
     for length in range(min(len(words), _LONGEST), 0, -1):
         name = ".".join(words[-length:])
         whole = name == last
-        if not is_known(name):
+        if not is_stated(name):
             continue
         if length == 1:  # other programs have most of these, too
             return name if own or (name == ACKS and evident) else ""
         if whole or evident or length >= _EVIDENT:
-            return name
+            return f"{prefix_of(words[:-length])}{name}"
     return ""

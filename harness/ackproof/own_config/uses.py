@@ -14,7 +14,7 @@ from functools import cache, lru_cache
 
 from ackproof.own_config.configuration import Bearer, FileLine, OwnConfig, Settings, Stated
 from ackproof.own_config.lookups import Lookups
-from ackproof.own_config.names import is_librdkafka
+from ackproof.own_config.names import OF_ADMIN, is_librdkafka, of_framework
 from ackproof.own_config.parts import has_value
 from ackproof.scenario.kafka_clients import ALIASES
 from ackproof.scenario.kafka_keys import Scope, ignored, known
@@ -35,6 +35,7 @@ class Reason(StrEnum):
     VERSION = "this version of Kafka or of its client does not have it"
     NOT_MODELLED = "it belongs to a part of Kafka that no answer covers (docs/reference/scope.md)"
     REFUSED = "a client or a broker refuses the configuration, so that nothing else is asked"
+    ADMIN = "an admin client has it, which writes and reads no records"
     NO_RULE = "no rule of this answer reads it"
     NO_EFFECT = "addresses, folders, security, metrics: no loss depends on it"
 
@@ -66,6 +67,10 @@ SECURITY = re.compile(
 METRICS = re.compile(r"metric.*|kafka\.metrics.*|auto\.include\.jmx\.reporter")
 #: The connection of a client.
 _CONNECTION = re.compile(r"bootstrap\.(servers|controllers)|metadata\.broker\.list|client\.id")
+#: How workers of Connect are found, and where they find their classes.
+_OF_WORKERS = re.compile(
+    r"rest\..*|access\.control\..*|response\.http\..*|plugin\..*|application\.server"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,6 +241,8 @@ class Elsewhere:
             return Reason.NO_EFFECT
         if not has_value(one.key, one.value):
             return Reason.NO_VALUE
+        if of_framework(one.key):
+            return Reason.ADMIN if OF_ADMIN.match(one.key) else Reason.NOT_MODELLED
         taken = (one.key, one.source.file) in self._taken
         return Reason.OTHER_PLACE if taken else Reason.NOT_READ
 
@@ -243,7 +250,7 @@ class Elsewhere:
 @cache
 def without_effect(key: str) -> bool:
     """Whether a setting is of addresses, folders, security or metrics."""
-    return any(one.fullmatch(key) for one in (NODES, SECURITY, METRICS, _CONNECTION))
+    return any(one.fullmatch(key) for one in (NODES, SECURITY, METRICS, _CONNECTION, _OF_WORKERS))
 
 
 def by_name(one: Stated, release: str) -> Reason | None:

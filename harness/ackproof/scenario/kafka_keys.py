@@ -15,6 +15,8 @@ from typing import Any, Literal
 from ackproof.kafka_versions import numbers
 
 Scope = Literal["broker", "topic", "producer", "consumer"]
+#: The admin client, and what is built on Kafka's clients; Connect has MirrorMaker 2's names, too.
+Framework = Literal["admin", "connect", "streams"]
 
 
 @cache
@@ -25,7 +27,7 @@ def _document() -> dict[str, Any]:
 
 
 @cache
-def known(scope: Scope) -> frozenset[str]:
+def known(scope: Scope | Framework) -> frozenset[str]:
     return frozenset(_document()[scope])
 
 

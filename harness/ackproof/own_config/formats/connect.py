@@ -12,6 +12,7 @@ from ackproof.own_config.names import is_consumers, is_producers
 from ackproof.own_config.parts import Format, Part, Source, UnrecognisedError
 from ackproof.own_config.properties import read_as
 from ackproof.own_config.tree import Text
+from ackproof.scenario.kafka_keys import known
 
 #: Worker.baseProducerConfigs: the settings of Connect's producers unless the worker changes them.
 CONNECT = {
@@ -55,7 +56,20 @@ def settings(source: Source, pairs: Mapping[str, Text]) -> Part | None:
         topics=internal.values(),
     )
     producers = (*part.producers, *internal_writers(source, pairs, internal))
-    return replace(part, producers=tuple(replace(one, exactly_once=support) for one in producers))
+    return replace(
+        part,
+        producers=tuple(replace(one, exactly_once=support) for one in producers),
+        taken=about_topics(source, pairs),
+    )
+
+
+def about_topics(source: Source, pairs: Mapping[str, Text]) -> tuple[Given, ...]:
+    """Return what names an internal topic, or says how many replicas it has."""
+    return tuple(
+        source.given(one)
+        for key, one in pairs.items()
+        if _NAMED.fullmatch(key) or _INTERNAL.fullmatch(key)
+    )
 
 
 def support_of(source: Source, pairs: Mapping[str, Text]) -> Given | None:
@@ -88,12 +102,22 @@ def internal_topics(source: Source, pairs: Mapping[str, Text], of: str) -> dict[
                     or f"the {kind.removesuffix('.topic')} topic of {of}"
                 ),
                 partitions=count(source, pairs, (f"{prefix}.partitions",)),
+                settings=source.settings(_own_settings(pairs, kind)),
                 replication_factor=(
                     count(source, pairs, (stated,)) if stated in pairs else _REPLICAS
                 ),
                 internal=True,
             )
     return topics
+
+
+def _own_settings(pairs: Mapping[str, Text], kind: str) -> dict[str, Text]:
+    """Return settings of an internal topic, which begin with its kind (KIP-605).
+
+    Connect sets `cleanup.policy` itself.
+    """
+    own = under(pairs, f"{kind}.storage.")
+    return {key: one for key, one in own.items() if key in known("topic") - {"cleanup.policy"}}
 
 
 #: What Connect sets for the producers of its own topics, whatever a file says, in all versions

@@ -12,6 +12,7 @@ from ackproof.own_config.formats.connect import (
     CONNECT,
     ORIGIN,
     TRANSACTIONAL,
+    about_topics,
     internal_topics,
     internal_writers,
     support_of,
@@ -65,7 +66,11 @@ def settings(source: Source, pairs: Mapping[str, Text]) -> Part | None:
         name, prefix = f"{source.name} ({written})", PREFIXES["producer", ""]
         writers.append(replace(syncs, name=name, writes=written, prefix=prefix))
     producers = (*part.producers, *writers)
-    return replace(part, producers=tuple(replace(one, exactly_once=support) for one in producers))
+    return replace(
+        part,
+        producers=tuple(replace(one, exactly_once=support) for one in producers),
+        taken=about_topics(source, pairs),
+    )
 
 
 def read(source: Source) -> Part | None:

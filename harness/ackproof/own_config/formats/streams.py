@@ -10,6 +10,7 @@ from ackproof.own_config.configuration import KAFKA_STREAMS, Default, Given, Top
 from ackproof.own_config.parts import Format, Part, Source
 from ackproof.own_config.properties import read_as
 from ackproof.own_config.tree import Text
+from ackproof.scenario.kafka_keys import known
 
 
 def settings(source: Source, pairs: Mapping[str, Text]) -> Part | None:
@@ -25,7 +26,8 @@ def streams(source: Source, pairs: Mapping[str, Text], shape: str = "Kafka Strea
     """Return the clients of a Streams application.
 
     `StreamsConfig`: consumers begin at the earliest offset, and with `exactly_once_v2` producers
-    are transactional and consumers read what is committed.
+    are transactional and consumers read what is committed. Settings of clients without a prefix are
+    for all clients (`getClientPropsWithPrefix`); some it never takes from a file.
     """
     guarantee = pairs.get("processing.guarantee", Text.at("", 0))
     exactly_once = guarantee.startswith("exactly_once")
@@ -40,14 +42,25 @@ def streams(source: Source, pairs: Mapping[str, Text], shape: str = "Kafka Strea
     topic = Topic(
         name="the internal topics of Kafka Streams",
         replication_factor=count(source, pairs, REPLICAS),
+        settings=source.settings(
+            {key: one for key, one in under(pairs, "topic.").items() if key in known("topic")}
+        ),
         internal=True,
         framework=KAFKA_STREAMS,
     )
+    common = {
+        key: one for key, one in pairs.items() if key in known("producer") | known("consumer")
+    }
+    own = {
+        "producer": {**common, **under(pairs, "producer.")},
+        "consumer": {**common, **under(pairs, "consumer."), **under(pairs, "main.consumer.")},
+    }
+    fixed = _FIXED_EXACTLY_ONCE if exactly_once else _FIXED
     part = clients(
         source,
         {
-            ("producer", ""): under(pairs, "producer."),
-            ("consumer", ""): {**under(pairs, "consumer."), **under(pairs, "main.consumer.")},
+            (kind, ""): {key: one for key, one in settings.items() if key not in fixed}
+            for kind, settings in own.items()
         },
         shape=shape,
         framework=KAFKA_STREAMS,
@@ -58,7 +71,18 @@ def streams(source: Source, pairs: Mapping[str, Text], shape: str = "Kafka Strea
     )
     [consumer] = part.consumers
     settings = {key: Given(str(value), origin) for key, value in consumed.items()}
-    return replace(part, consumers=(replace(consumer, settings={**settings, **consumer.settings}),))
+    used = (pairs[key] for key in _USED if key in pairs)
+    return replace(
+        part,
+        consumers=(replace(consumer, settings={**settings, **consumer.settings}),),
+        taken=tuple(map(source.given, used)),
+    )
+
+
+#: What decides about clients, and settings of clients that Streams sets whatever a file says.
+_USED = ("processing.guarantee",)
+_FIXED = ("enable.auto.commit",)
+_FIXED_EXACTLY_ONCE = (*_FIXED, "enable.idempotence", "transactional.id", "isolation.level")
 
 
 def read(source: Source) -> Part | None:

@@ -34,7 +34,9 @@ INPUTS = sorted(
     for path in (DATA / folder).iterdir()
     if path.is_file() and path.name not in ("expected.json", "refused.json")
 )
-NAMES = known("broker") | known("topic") | known("producer") | known("consumer")
+NAMES = frozenset[str]().union(
+    *map(known, ("broker", "topic", "producer", "consumer", "admin", "connect", "streams"))
+)
 YOURS = shipped.find("your-configuration")
 
 
@@ -252,6 +254,55 @@ def test_an_outranked_setting_of_brokers_is_not_used(
             one for one in document(audit_clusters(clusters))["unused"] if one["source"] == line
         ]
         assert shown["text"] == f"outranked by {by}"
+
+
+def test_settings_of_streams_without_a_prefix_are_of_its_clients(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clusters = read(DATA / "own_config" / "streams-plain.properties", monkeypatch)
+    reasons = of_audit(tuple(clusters))
+    assert {key: reason for key, reason in reasons.items() if reason is not Reason.NO_EFFECT} == {
+        "acks": None,
+        "auto.offset.reset": None,
+        "min.insync.replicas": None,
+        "replication.factor": None,
+        "processing.guarantee": None,
+        "linger.ms": Reason.NO_RULE,
+        "max.poll.records": Reason.NO_RULE,
+        "enable.auto.commit": Reason.NOT_READ,  # Streams sets it itself
+        "admin.request.timeout.ms": Reason.ADMIN,
+        **dict.fromkeys(
+            (
+                "application.id",
+                "restore.consumer.max.poll.records",
+                "num.standby.replicas",
+                "commit.interval.ms",
+                "deserialization.exception.handler",
+            ),
+            Reason.NOT_MODELLED,
+        ),
+    }
+
+
+def test_every_name_of_connect_is_used_or_has_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    path = DATA / "own_config" / "connect-overrides.properties"
+    clusters = read(path, monkeypatch, kafka="4.1.1")
+    assert of_audit(tuple(clusters)) == {
+        "bootstrap.servers": Reason.NO_EFFECT,
+        "group.id": Reason.NOT_READ,  # of the workers
+        "rest.port": Reason.NO_EFFECT,
+        "key.converter": Reason.NOT_MODELLED,
+        "connector.client.config.override.policy": Reason.NOT_MODELLED,
+        "config.storage.topic": None,
+        "config.storage.replication.factor": None,
+        "min.insync.replicas": None,
+        "offset.storage.topic": None,
+        "offset.flush.interval.ms": Reason.NOT_MODELLED,
+        "max.block.ms": Reason.NO_RULE,
+        "acks": None,
+        "admin.retries": Reason.ADMIN,
+        "errors.tolerance": Reason.NOT_MODELLED,
+    }
 
 
 def test_a_topic_that_an_option_leaves_out_is_not_used() -> None:
