@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from ackproof.audit.answer import Audit, Outcome, Verdict
 from ackproof.audit.finding import detail, grown, title, unaffected
-from ackproof.audit.outputs.summary import Summary, promises, summaries
+from ackproof.audit.outputs.summary import Summary, promises, summaries, value_today
+from ackproof.audit.outputs.unused_settings import by_reason, in_short
 from ackproof.rendering.pages import static_page
 
 #: Groups of topics on a page.
@@ -28,10 +29,13 @@ def render(audit: Audit) -> str:
         labels=_labels(shown),
         tones={Verdict.YES: "lost", Verdict.NO: "kept"},
         pills={"bad": "lost", "good": "kept"},
+        unused=in_short(audit.uses),
+        reasons=list(by_reason(audit.uses)),
         title_of=title,
         detail_of=detail,
         grown=grown,
         unaffected=unaffected,
+        value_today=value_today,
     )
 
 

@@ -33,6 +33,8 @@ from ackproof.own_config.configuration import (
     LIBRDKAFKA,
     Default,
     Holder,
+    NoFile,
+    OfBrokers,
     Origin,
     Storage,
 )
@@ -292,6 +294,15 @@ def _changes(answer: Answer) -> tuple[Decision, ...]:
     if refused := _refused(answer):
         return tuple(refused.decided_by)
     return answer.alternatives[-1].changes if answer.alternatives else ()
+
+
+def value_today(change: Decision) -> str:
+    """Return the value that a change replaces, with its source."""
+    if change.source is NoFile.UNSTATED:
+        return "no file states it"
+    if isinstance(change.source, OfBrokers):
+        return str(change.source)
+    return f"now {change.value}, {change.source}"
 
 
 def _refused(answer: Answer) -> Risk | None:

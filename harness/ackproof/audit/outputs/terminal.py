@@ -16,10 +16,9 @@ from rich.text import Text
 from ackproof.audit.answer import Audit, Difference, Outcome, Verdict
 from ackproof.audit.finding import grown, text, title, unaffected
 from ackproof.audit.outputs.cells import on_one_screen
-from ackproof.audit.outputs.summary import Summary, promises, summaries
+from ackproof.audit.outputs.summary import Summary, promises, summaries, value_today
 from ackproof.audit.outputs.unused_settings import by_reason, in_short
 from ackproof.console import print_item, say
-from ackproof.own_config.configuration import NoFile, OfBrokers
 from ackproof.own_config.uses import Uses
 
 #: Styles of verdicts, and of cells.
@@ -265,13 +264,13 @@ def _print_changes(console: Console, summary: Summary, most: int | None = None) 
     console.print()
     labels = ("Change first: ", "then: ")
     for at, change in enumerate(summary.changes[:most]):
-        where = f"now {change.value}, {change.source}"
-        if change.source is NoFile.UNSTATED:
-            where = "no file states it"
-        elif isinstance(change.source, OfBrokers):
-            where = str(change.source)
         label = labels[min(at, 1)].ljust(len(labels[0]))
-        print_item(console, label, f"{change.setting}={change.change}  ({where})", style="bold")
+        print_item(
+            console,
+            label,
+            f"{change.setting}={change.change}  ({value_today(change)})",
+            style="bold",
+        )
         if change.cost:
             print_item(console, " " * len(labels[0]), f"costs: {change.cost}")
 

@@ -15,6 +15,8 @@ import jsonschema
 import pytest
 
 from ackproof.audit.answer import Answer, Audit, Effect
+from ackproof.audit.auditing import audit_clusters, with_tables
+from ackproof.audit.detail import Detail
 from ackproof.audit.diff import difference
 from ackproof.audit.failing import thresholds, with_failing
 from ackproof.audit.failure import Failure
@@ -22,6 +24,7 @@ from ackproof.audit.finishing import finished
 from ackproof.audit.outputs import OUTPUTS
 from ackproof.audit.outputs.json_document import document
 from ackproof.audit.outputs.sarif import sarif
+from ackproof.own_config.reading import read_texts
 from ackproof.scenario.shipped import schema_of
 from support.audits import CRASH, MINIMUM, POWER, audit, orders, risk
 from support.json_schemas import closed
@@ -253,3 +256,27 @@ def test_a_risk_has_one_result_for_each_place() -> None:
     assert said[0].startswith("a: ")
     assert said[0].endswith("The same line decides 1 more such risk.")
     assert said[1].startswith("c: ")
+
+
+def _usual_page(text: bytes) -> str:
+    detail = Detail.TABLES | Detail.EVERY_VALUE
+    whole = audit_clusters(read_texts({"producer.properties": text}), detail=detail)
+    shown = with_tables(finished(with_failing(whole, thresholds([]))), detail)
+    return OUTPUTS["html"].render(shown)
+
+
+def test_a_page_about_little_begins_with_what_is_known_and_folds_the_table() -> None:
+    before, _, folded = _usual_page(b"acks=1\nlinger.ms=5\n").partition("<details>")
+    assert "Whatever the rest is: <strong>" in before
+    assert "Assumed: kafka.version=" in before
+    assert before.count('<table class="stacks failures"') == 1
+    assert "The files leave kafka.version" not in before
+    assert "For every value that the files leave open" in folded
+    assert folded.count('<table class="stacks failures"') == 1
+    assert "Assumed: " not in page_of(audit())
+    assert "<details>" not in page_of(audit())
+
+
+def test_a_page_lists_what_is_not_used_with_the_reason() -> None:
+    _, _, unused = _usual_page(b"acks=1\nlinger.ms=5\n").partition("Not used: 1 setting: linger.ms")
+    assert "<li>no rule of this answer reads it: linger.ms (producer.properties:2)</li>" in unused
