@@ -8,15 +8,24 @@ or as a path of a tree (`spring.kafka.producer.linger.ms`).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from itertools import chain
 
 from ackproof.own_config import environment
-from ackproof.own_config.configuration import Bearer, Client, FileLine, Given, Settings, Stated
+from ackproof.own_config.configuration import (
+    Bearer,
+    Client,
+    FileLine,
+    Given,
+    Settings,
+    Stated,
+    Storage,
+)
 from ackproof.own_config.names import dotted, is_stated, last_words, prefix_of
 from ackproof.own_config.parts import Part, Source, secret
 from ackproof.own_config.tree import Block, NotYamlError, Text
+from ackproof.own_config.uses import chart_name
 from ackproof_model.kafka_settings import ACKS
 
 #: The most words of a setting's name.
@@ -43,7 +52,7 @@ def stated(source: Source, part: Part) -> tuple[Stated, ...]:
         at_line.setdefault(one.source, []).append(one)
     others = [
         _as_count(one, at_line.get(one.source, ()))
-        for one in _named(source)
+        for one in chain(_named(source), _of_charts(source) if part.tool else ())
         if (one.source, one.key) not in places
         and not _part_of_longer(one, at_line.get(one.source, ()))
     ]
@@ -58,7 +67,10 @@ def _part_of_longer(one: Stated, at_line: Iterable[Stated]) -> bool:
 
 def _as_count(one: Stated, at_line: Iterable[Stated]) -> Stated:
     """Return it as a value that the reader took for a count or the like, if it did."""
-    counted = any(other.bearer == "count" and other.value == one.value for other in at_line)
+    counted = any(
+        other.value == one.value and (other.bearer == "count" or chart_name(one.key))
+        for other in at_line
+    )
     return Stated(one.key, one.value, one.source, "count") if counted else one
 
 
@@ -70,6 +82,8 @@ def _taken(part: Part) -> Iterator[Stated]:
             yield from _of(node.settings, bearer)
         if node.count:
             yield from _counted("", Given(str(node.count.value), node.count.source))
+        if isinstance(node.storage, Storage):
+            yield from _counted("", Given(node.storage.value, node.storage.source))
     for topic in part.topics:
         yield from _of(topic.settings, "topic")
         for given in (topic.partitions, topic.replication_factor):
@@ -113,17 +127,43 @@ def _named(source: Source) -> Iterator[Stated]:
             yield Stated(key, _HIDDEN if secret(key) else str(value), source.where(value))
 
 
+def _of_charts(source: Source) -> Iterator[Stated]:
+    """Yield what has a name of a known chart's own, once for each name below one parent."""
+    seen: set[str] = set()
+    for path, text in _leaves(source.documents) if source.is_tree else _assigned(source.text):
+        whole = ".".join(path)
+        name = chart_name(whole)
+        place = whole[: whole.rfind(name) + len(name)]
+        if name and place not in seen:
+            seen.add(place)
+            yield Stated(name, str(text), source.where(text))
+
+
+def _assigned(text: str) -> Iterator[tuple[tuple[str, ...], Text]]:
+    """Yield the names and values of lines such as those of Terraform."""
+    for number, line in enumerate(text.splitlines(), start=1):
+        match = None if _COMMENT.match(line) else _NAMED.search(line)
+        if match:
+            yield (match[1],), Text.at(match[2].strip("\"'"), number)
+
+
 _Found = Iterator[tuple[str, Text]]
 
 
 def _of_tree(source: Source) -> _Found:
-    """Yield the names in a tree; a part of it that is used twice is looked at once."""
+    """Yield the names in a tree."""
+    for path, text in _leaves(source.documents):
+        yield from _of_text(source, text, path)
+
+
+def _leaves(documents: Sequence[object]) -> Iterator[tuple[tuple[str, ...], Text]]:
+    """Yield the texts of a tree; a part of it that is used twice is looked at once."""
     seen: set[int] = set()
-    stack: list[tuple[object, tuple[str, ...]]] = [(one, ()) for one in reversed(source.documents)]
+    stack: list[tuple[object, tuple[str, ...]]] = [(one, ()) for one in reversed(documents)]
     while stack:
         node, path = stack.pop()
         if isinstance(node, Text):
-            yield from _of_text(source, node, path)
+            yield path, node
         elif isinstance(node, Block | list) and id(node) not in seen:
             seen.add(id(node))
             stack += reversed([*_children(node, path)])

@@ -37,6 +37,12 @@ class Reason(StrEnum):
     REFUSED = "a client or a broker refuses the configuration, so that nothing else is asked"
     ADMIN = "an admin client has it, which writes and reads no records"
     NO_RULE = "no rule of this answer reads it"
+    PLACEMENT = "of where nodes run: the answer assumes that any of them may fail, also together"
+    PODS = "of how pods end and how many at once: the answer has planned restarts and crashes"
+    VOLUMES = (
+        "of the size and kind of a volume: the answer knows only whether a volume holds the logs"
+    )
+    ELSEWHERE = "what it names was not given: settings in it are not known"
     NO_EFFECT = "addresses, folders, security, metrics: no loss depends on it"
 
     NODES = "ackproof chooses nodes, addresses and folders itself"
@@ -226,6 +232,42 @@ def _by_topics(clusters: Iterable[OwnConfig], topic: str) -> dict[str, FileLine]
     }
 
 
+#: Names of charts, operators and of Amazon MSK that may bear on records and are none of Kafka's.
+_OF_CHARTS: Mapping[Reason, str] = {
+    Reason.PLACEMENT: r"\w*[aA]ffinity(Preset\w*)?|topologySpreadConstraints|nodeSelector"
+    r"|tolerations|oneReplicaPerNode|rackAssignment|brokerRackAssignment|rack"
+    r"|az_distribution|client_subnets|BrokerAZDistribution|ClientSubnets",
+    Reason.PODS: r"terminationGracePeriodSeconds|updateStrategy|podManagementPolicy|pdb"
+    r"|podDisruptionBudget|rollingUpgradeConfig|disruptionBudget|hostNetwork",
+    Reason.VOLUMES: r"(persistence|storage|volumes|persistent)\.(size|class|storageClass\w*"
+    r"|deleteClaim|kraftMetadata|accessModes|existingClaim|overrides)|(data|log)VolumeCapacity"
+    r"|volume_size|VolumeSize|logPersistence|persistentVolumeClaimRetentionPolicy|diskSize",
+    Reason.ELSEWHERE: r"existing(Kraft)?(Secret|Configmap|ConfigMap)|extraEnvVars(CM|Secret)",
+}
+_CHART_NAMES = {
+    reason: re.compile(rf"(?:.*?\.)?(?P<name>{names})(?P<more>\..*)?")
+    for reason, names in _OF_CHARTS.items()
+}
+#: Parts of a chart that are no brokers or controllers of Kafka.
+_NO_NODES = re.compile(
+    r"(.*\.)?(\w*zookeeper\w*|\w*[eE]xporter|metrics|cruiseControl|entityOperator|ui|kafkaUi|provisioning"
+    r"|externalAccess|schemaRegistry|ksql\w*|logging|\w*tls|auth|sasl|rbac|serviceAccount)\..*"
+)
+
+
+@cache
+def chart_name(path: str) -> str:
+    """Return the name of a chart's own with which a path of its values begins or ends, else ''."""
+    if _NO_NODES.fullmatch(path):
+        return ""
+    matches = (pattern.fullmatch(path) for pattern in _CHART_NAMES.values())
+    return next((match["name"] for match in matches if match), "")
+
+
+def _of_chart(name: str) -> Reason | None:
+    return next((of for of, one in _CHART_NAMES.items() if one.fullmatch(name)), None)
+
+
 class Elsewhere:
     """Says why no reader took a setting that stands in a file."""
 
@@ -241,6 +283,8 @@ class Elsewhere:
             return Reason.NO_EFFECT
         if not has_value(one.key, one.value):
             return Reason.NO_VALUE
+        if of_chart := _of_chart(one.key):
+            return of_chart
         if of_framework(one.key):
             return Reason.ADMIN if OF_ADMIN.match(one.key) else Reason.NOT_MODELLED
         taken = (one.key, one.source.file) in self._taken

@@ -119,7 +119,19 @@ def _chart(source: Source, chart: Block, root: Block) -> Part | None:
         mode=_mode(source, chart, root) if nodes else None,
         nodes=tuple(nodes),
         topics=topics,
+        unread=tuple(_configured_elsewhere(source, chart)) if nodes else (),
     )
+
+
+#: Where Bitnami's chart has the name of a ConfigMap that replaces the file of the brokers.
+_OTHER_MAP = "existingConfigmap"
+
+
+def _configured_elsewhere(source: Source, chart: Block) -> Iterator[Given]:
+    """Yield the ConfigMaps with the file of brokers or controllers that values name."""
+    for values in (chart, block(chart, "controller"), block(chart, "broker")):
+        if name := text(values, _OTHER_MAP):
+            yield source.given(name)
 
 
 #: Keys of charts that no client has.

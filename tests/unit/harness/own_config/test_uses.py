@@ -22,7 +22,7 @@ from ackproof.own_config import environment
 from ackproof.own_config.configuration import OwnConfig, Stated
 from ackproof.own_config.overlay import overlay
 from ackproof.own_config.reading import read_clusters, read_texts
-from ackproof.own_config.uses import Reason, Uses
+from ackproof.own_config.uses import Reason, Uses, chart_name
 from ackproof.scenario import documents, shipped
 from ackproof.scenario.kafka_keys import known
 from support.sampling import drawn
@@ -303,6 +303,68 @@ def test_every_name_of_connect_is_used_or_has_a_reason(monkeypatch: pytest.Monke
         "admin.retries": Reason.ADMIN,
         "errors.tolerance": Reason.NOT_MODELLED,
     }
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        (
+            "bitnami-pods.yaml",
+            {
+                Reason.VOLUMES: {"persistence.size", "persistence.storageClass", "logPersistence"},
+                Reason.PODS: {
+                    *("podManagementPolicy", "updateStrategy", "terminationGracePeriodSeconds"),
+                    "pdb",
+                },
+                Reason.PLACEMENT: {"podAntiAffinityPreset", "affinity", "brokerRackAssignment"},
+                Reason.NO_VALUE: {"existingConfigmap"},
+            },
+        ),
+        (
+            "strimzi-pods.yaml",  # its rack and its storage are used
+            {
+                Reason.VOLUMES: {"volumes.size", "volumes.deleteClaim"},
+                Reason.PODS: {"terminationGracePeriodSeconds", "podDisruptionBudget"},
+                Reason.PLACEMENT: {"affinity"},
+            },
+        ),
+        (
+            "confluent-pods.yaml",
+            {
+                Reason.VOLUMES: {"dataVolumeCapacity"},
+                Reason.PODS: {"terminationGracePeriodSeconds"},
+                Reason.PLACEMENT: {"oneReplicaPerNode", "rackAssignment", "affinity"},
+            },
+        ),
+        (
+            "msk-cluster.tf",
+            {
+                Reason.VOLUMES: {"volume_size"},
+                Reason.PLACEMENT: {"az_distribution", "client_subnets"},
+            },
+        ),
+        ("configmap.yaml", {}),
+    ],
+)
+def test_names_of_a_charts_own_are_used_or_have_a_reason(
+    name: str, expected: dict[Reason, set[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uses = audit_clusters(read(DATA / "own_config" / name, monkeypatch)).uses
+    of_charts = {
+        reason: {one.key for one in settings if chart_name(one.key)}
+        for reason, settings in uses.by_reason().items()
+    }
+    assert {reason: keys for reason, keys in of_charts.items() if keys} == expected
+
+
+@pytest.mark.parametrize(("named", "is_open"), [("mine", True), ('""', False)])
+def test_a_map_that_replaces_the_file_of_brokers_leaves_open_what_it_may_state(
+    named: str, *, is_open: bool
+) -> None:
+    text = f"replicaCount: 3\nminInsyncReplicas: 2\nexistingConfigmap: {named}\n"
+    [own] = read_texts({"values.yaml": text.encode()})
+    assert bool(own.unread) is is_open
+    assert own.defaults_hold is not is_open
 
 
 def test_a_topic_that_an_option_leaves_out_is_not_used() -> None:
