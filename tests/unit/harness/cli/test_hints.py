@@ -27,15 +27,14 @@ def text_of(node: ast.AST) -> str:
     return ""
 
 
-def commands(source: str) -> Iterator[str]:
-    tree = ast.parse(source)
+def commands(tree: ast.AST) -> Iterator[str]:
     parts = {id(p) for n in ast.walk(tree) if isinstance(n, ast.JoinedStr) for p in n.values}
     for node in (node for node in ast.walk(tree) if id(node) not in parts):
         yield from COMMAND.findall(text_of(node))
 
 
-def hinted_options(source: str) -> Iterator[str]:
-    for node in ast.walk(ast.parse(source)):
+def hinted_options(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
         if isinstance(node, ast.keyword) and node.arg == "hint":
             for part in ast.walk(node.value):
                 yield from OPTION.findall(text_of(part))
@@ -47,7 +46,7 @@ def all_options(command: Any) -> set[str]:
 
 
 def test_texts_name_commands_and_options_that_exist() -> None:
-    sources = [path.read_text(encoding="utf-8") for path in SOURCES]
+    sources = [ast.parse(path.read_text(encoding="utf-8")) for path in SOURCES]
     named = {command for source in sources for command in commands(source)}
     assert len(named) > 20
     assert {command: words for command in named if (words := unknown_words(command))} == {}
@@ -57,7 +56,8 @@ def test_texts_name_commands_and_options_that_exist() -> None:
 
 def test_a_hint_that_names_nothing_is_noticed() -> None:
     source = 'raise E(f"no {x}", hint=f"Continue it with: ackproof compare --resum {x}")'
-    [command] = commands(source)
+    [command] = commands(ast.parse(source))
     assert unknown_words(command) == ["--resum"]
-    assert list(hinted_options('E(hint="Name another with --nowhere.")')) == ["--nowhere"]
+    other = ast.parse('E(hint="Name another with --nowhere.")')
+    assert list(hinted_options(other)) == ["--nowhere"]
     assert "--nowhere" not in all_options(command_tree())
