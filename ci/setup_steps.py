@@ -3,7 +3,8 @@
 PYTHON ci/setup_steps.py [demo]
 
 It runs before .venv exists, so it imports nothing but the standard library. With `demo`, it leaves
-out what `ci/demo` does not need: a Java compiler, Delta Lake, and the archive of Spark's classes.
+out what `ci/demo` does not need: a Java compiler, half of the Python packages, Delta Lake, and the
+archive of Spark's classes.
 """
 
 from __future__ import annotations
@@ -24,6 +25,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 VENV = Path(".venv/bin/python")
+CONSTRAINTS = Path("ci/constraints.txt")
+#: The packages of CONSTRAINTS that `ackproof[run]` and its installation need, one a line.
+DEMO_PACKAGES = Path("ci/demo-packages.txt")
+#: Copies of CONSTRAINTS in .venv that say which of its packages are installed.
+_ALL, _DEMO = "installed-constraints.txt", "installed-demo.txt"
 _BEGAN = time.monotonic()
 
 
@@ -141,11 +147,14 @@ def virtual_environment() -> str:
     return f".venv made with {sys.version.split()[0]}"
 
 
-def _requirements(*, spark: bool) -> list[str]:
-    """Return the pinned requirements with their hashes: pyspark, or all others."""
-    text = Path("ci/constraints.txt").read_text()
+def _requirements(demo: bool) -> dict[str, str]:
+    """Return the pinned requirements with their hashes, by the names of their packages."""
+    text = CONSTRAINTS.read_text()
     blocks = re.findall(r"^[a-zA-Z0-9](?:.*\\\n)*.*\n", text, re.MULTILINE)
-    return [block for block in blocks if block.startswith("pyspark==") == spark]
+    wanted = {block.partition("==")[0]: block for block in blocks}
+    if demo:
+        wanted = {name: wanted[name] for name in DEMO_PACKAGES.read_text().split()}
+    return wanted
 
 
 def _installed(stamp: str, source: Path) -> bool:
@@ -168,19 +177,27 @@ def _pip(wanted: list[str]) -> None:
     require(done, "pip could not install ci/constraints.txt")
 
 
-def spark() -> str:
+def _has_packages(demo: bool) -> bool:
+    stamps = (_ALL, _DEMO) if demo else (_ALL,)
+    return any(_installed(stamp, CONSTRAINTS) for stamp in stamps)
+
+
+def spark(demo: bool) -> str:
     """Install pyspark, whose 400 MB take longer than all other packages."""
-    if _installed("installed-constraints.txt", Path("ci/constraints.txt")):
+    if _has_packages(demo):
         return "skipped"
-    _pip(_requirements(spark=True))
+    _pip([_requirements(demo)["pyspark"]])
     return "installed"
 
 
-def python_packages() -> str:
+def python_packages(demo: bool) -> str:
     """Install all other packages, and this checkout."""
-    others, said = _requirements(spark=False), []
-    if not _installed("installed-constraints.txt", Path("ci/constraints.txt")):
-        _pip(others)
+    said = []
+    if not _has_packages(demo):
+        others = [block for name, block in _requirements(demo).items() if name != "pyspark"]
+        # One pip uses one core.
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(_pip, (others[::2], others[1::2])))
         said.append(f"{len(others)} installed")
     if not _installed("installed-pyproject.toml", Path("pyproject.toml")):
         ours = (VENV, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation")
@@ -193,7 +210,7 @@ def python_packages() -> str:
 def connector(demo: bool) -> str:
     """Fetch Spark's jars, and write the archive of its classes."""
     # Both parts of this file are installed now.
-    shutil.copy("ci/constraints.txt", ".venv/installed-constraints.txt")
+    shutil.copy(CONSTRAINTS, Path(".venv", _DEMO if demo else _ALL))
     wanted = ["kafka", *([] if demo or os.environ.get("WITHOUT_DELTA") else ["delta"])]
     if not demo and not os.environ.get("WITHOUT_ARCHIVE"):
         wanted.append("archive")
@@ -305,8 +322,8 @@ def main(*arguments: str) -> None:
 
         system = step("system packages", lambda: packages(demo))
         environment = step("python", virtual_environment, system)
-        others = step("python packages", python_packages, environment)
-        pyspark = step("pyspark", spark, environment)
+        others = step("python packages", lambda: python_packages(demo), environment)
+        pyspark = step("pyspark", lambda: spark(demo), environment)
         ready = step("java", lambda: java(demo), system)
         step("spark's jars", lambda: connector(demo), others, pyspark, ready)
         docker = step("container engine", engine, system)
