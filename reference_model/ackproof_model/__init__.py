@@ -13,6 +13,8 @@ from ackproof_model.effects import Cuts as Cuts
 from ackproof_model.effects import Effect as Effect
 from ackproof_model.effects import Elects as Elects
 from ackproof_model.effects import Ends as Ends
+from ackproof_model.effects import LateFetches as LateFetches
+from ackproof_model.effects import LateMetadata as LateMetadata
 from ackproof_model.effects import QuorumLost as QuorumLost
 from ackproof_model.effects import Stalls as Stalls
 from ackproof_model.prediction.availability import Ability as Ability

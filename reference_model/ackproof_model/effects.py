@@ -108,7 +108,8 @@ class Hit:
 
     replicas: the most replicas that it hits. controllers: whether it hits controllers. lasts_s: its
     longest duration. impaired_s: the longest time for which replicas may be unable to reach each
-    other, by this fault and those that it overlaps or follows.
+    other, by this fault and those that it overlaps or follows. numbers: the brokers in the order in
+    which the exact search numbers them; empty if it does not know them.
     """
 
     fault: str
@@ -117,6 +118,7 @@ class Hit:
     controllers: bool
     lasts_s: float
     impaired_s: float
+    numbers: tuple[int, ...] = ()
 
     @property
     def ends_sessions(self) -> bool:
@@ -529,7 +531,32 @@ class Intercepts(Effect):
         return timed and self.api == "Produce"
 
     def exact(self, hit: Hit) -> tuple[Effect, ...] | None:
-        return () if self.api in _OF_GROUPS else None
+        if self.api in _OF_GROUPS:
+            return ()
+        if self.api != "Fetch" or self.action != "hold" or hit.partition.profile.zookeeper:
+            return None
+        return self._late_metadata(hit) if hit.controllers else self._late_fetches(hit)
+
+    def _late_fetches(self, hit: Hit) -> tuple[Effect, ...] | None:
+        """Return the late fetches of replicas; their `client.id` is `broker-2-fetcher-0`.
+
+        An old response may be appended, which the search leaves out (`Profile.stale_fetch`).
+        """
+        partition = hit.partition
+        stale = partition.profile.stale_fetch and self.direction == "response"
+        if stale or not partition.proxied:
+            return None
+        late = self._numbers_of(hit, "broker-{}-fetcher-0")
+        return (LateFetches(followers=late),) if late else None
+
+    def _late_metadata(self, hit: Hit) -> tuple[Effect, ...] | None:
+        """Return the late metadata of brokers, unless other controllers may be meant, too."""
+        late = self._numbers_of(hit, "raft-client-{}")
+        return (LateMetadata(brokers=late),) if late and self.client.startswith("raft-") else None
+
+    def _numbers_of(self, hit: Hit, client_id: str) -> tuple[int, ...]:
+        ids = (client_id.format(broker) for broker in hit.numbers)
+        return tuple(n for n, name in enumerate(ids) if name.startswith(self.client))
 
     def worst_case(self, hit: Hit) -> WorstCase:
         if self.api in _NOT_OF_REPLICATION:
@@ -745,6 +772,18 @@ class Reassigns(Effect):
         here = not self.topic or partition.is_among(self.topic, self.partition)
         return here and not (self.to and set(self.to) == set(partition.assigned))
 
+    def exact(self, hit: Hit) -> tuple[Effect, ...] | None:
+        """Return the move with the replicas' numbers, if they are known and enough to write to."""
+        partition = hit.partition
+        if self.topic and not partition.is_among(self.topic, self.partition):
+            return ()
+        known = self.to and set(self.to) <= set(hit.numbers)
+        least = partition.configuration.min_insync_replicas
+        few = min(partition.replicas, len(self.to)) < least
+        if not known or few or partition.profile.zookeeper:
+            return None
+        return (Reassigns(to=tuple(map(hit.numbers.index, self.to))),)
+
     def worst_case(self, hit: Hit) -> WorstCase:
         partition = hit.partition
         if not (partition.is_among(self.topic, self.partition) if self.topic else hit.replicas):
@@ -792,6 +831,28 @@ class QuorumLost(Effect):
     Faults do not declare it; the prediction derives it from the controllers that a fault ends. If
     a minority ends, or only the active controller, the others take over.
     """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LateFetches(Effect):
+    """What these replicas, by their numbers, fetch from the nodes may be late for any time.
+
+    Faults do not declare it; the prediction derives it from held requests and responses. A fetch is
+    still possible: one may be on its way when the fault begins, and arrives when it is healed.
+    """
+
+    followers: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LateMetadata(Effect):
+    """These brokers, by their numbers, may apply metadata late, for any time.
+
+    Faults do not declare it; the prediction derives it from requests that controllers do not get.
+    Heartbeats and AlterPartition have connections of their own.
+    """
+
+    brokers: tuple[int, ...]
 
 
 ClientAction = Literal[

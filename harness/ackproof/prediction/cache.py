@@ -10,9 +10,10 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -25,8 +26,12 @@ from ackproof_model import (
     source_digest,
 )
 from ackproof_model.prediction.predict import MAX_STATES, as_read
+from ackproof_model.worst_case import in_order
+
+_Answer = TypeVar("_Answer")
 
 _PREDICTION = TypeAdapter(Prediction)
+_IN_ORDER = TypeAdapter(in_order.Ordered)
 
 
 def predict(
@@ -37,25 +42,43 @@ def predict(
     Processes that need the same prediction wait for the first. A cache that cannot be read or
     written is ignored.
     """
-    name = f"{_key(configuration, schedule, max_states)}.json"
-    if (known := _stored(name)) is not None:
+    return _cached(
+        _PREDICTION,
+        f"{_key([max_states, as_read(configuration), *schedule])}.json",
+        lambda: ackproof_model.predict(configuration, schedule, max_states=max_states),
+    )
+
+
+def search_in_order(
+    configuration: Configuration, schedule: Sequence[Injection], *, max_states: int
+) -> in_order.Ordered:
+    """Return what `in_order.search` returns, from the cache if possible."""
+    return _cached(
+        _IN_ORDER,
+        f"{_key(['in order', max_states, configuration, *schedule])}.json",
+        lambda: in_order.search(configuration, schedule, max_states=max_states),
+    )
+
+
+def _cached(adapter: TypeAdapter[_Answer], name: str, answer: Callable[[], _Answer]) -> _Answer:
+    if (known := _stored(adapter, name)) is not None:
         return known
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(OSError):
             stack.enter_context(exclusive(f"predictions-{name[:2]}"))
-        if (known := _stored(name)) is not None:
+        if (known := _stored(adapter, name)) is not None:
             return known
-        prediction = ackproof_model.predict(configuration, schedule, max_states=max_states)
+        answered = answer()
         with contextlib.suppress(OSError):
             partial = _folder() / f"{name}.{os.getpid()}"
-            partial.write_bytes(_PREDICTION.dump_json(prediction))
+            partial.write_bytes(adapter.dump_json(answered))
             partial.replace(_folder() / name)
-        return prediction
+        return answered
 
 
-def _stored(name: str) -> Prediction | None:
+def _stored(adapter: TypeAdapter[_Answer], name: str) -> _Answer | None:
     with contextlib.suppress(OSError, ValidationError):
-        return _PREDICTION.validate_json((_folder() / name).read_bytes())
+        return adapter.validate_json((_folder() / name).read_bytes())
     return None
 
 
@@ -65,8 +88,8 @@ def _folder() -> Path:
     return folder
 
 
-def _key(configuration: Configuration, schedule: Sequence[Injection], max_states: int) -> str:
-    text = json.dumps(_plain([max_states, as_read(configuration), *schedule]))
+def _key(read: Sequence[object]) -> str:
+    text = json.dumps(_plain(list(read)))
     return hashlib.sha256(f"{source_digest.digest()} {text}".encode()).hexdigest()[:32]
 
 

@@ -23,13 +23,17 @@ from ackproof_faults.conditions.kinds import (
 )
 from ackproof_faults.conditions.targets import TargetSpec
 from ackproof_faults.conditions.trigger import Conditions
-from ackproof_model.effects import Partition
+from ackproof_model.effects import Hit, Intercepts, Partition, Reassigns
 
 #: Most faults of a schedule without blocks; with more, the search would take too long.
 _MAX_FAULTS = 8
 #: The same for a schedule with blocks, of which every order is searched.
 _MAX_IN_BLOCKS = 4
 _MAX_ORDERS = 6
+#: The same for the search that only keeps the order of the faults.
+_MAX_IN_ORDER = 12
+#: Effects that only that search follows.
+_IN_ORDER_ONLY = (model.LateFetches, model.LateMetadata, Reassigns)
 
 Targets = frozenset[model.Role | int]
 
@@ -40,10 +44,33 @@ def exact_effects(
     """Return a fault's effects that the search supports; None if it does not support them all."""
     if fault.target.of_controllers:
         return _of_controllers(scenario, partition, fault)
-    hit = hit_of(scenario, partition, fault)
+    return _exact(fault, _hit(scenario, partition, fault))
+
+
+def _exact(fault: Fault, hit: Hit) -> tuple[model.Effect, ...] | None:
     each = [effect.exact(hit) for effect in fault.effects]
     known = [effects for effects in each if effects is not None]
     return tuple(itertools.chain(*known)) if len(known) == len(each) else None
+
+
+def _hit(scenario: Scenario, partition: Partition, fault: Fault) -> Hit:
+    hit = hit_of(scenario, partition, fault)
+    return replace(hit, numbers=_numbers(scenario, partition))
+
+
+def _numbers(scenario: Scenario, partition: Partition) -> tuple[int, ...]:
+    """Return the brokers as the search numbers them: those of the replicas, then their targets.
+
+    Empty if Kafka chooses the brokers of the replicas.
+    """
+    targets = (
+        effect.to
+        for fault in scenario.every_fault
+        for effect in fault.effects
+        if isinstance(effect, Reassigns) and partition.is_among(effect.topic, effect.partition)
+    )
+    moved = itertools.chain(partition.assigned, *targets)
+    return tuple(dict.fromkeys(moved)) if partition.assigned else ()
 
 
 def _of_controllers(
@@ -52,13 +79,25 @@ def _of_controllers(
     """Return `QuorumLost` if the fault ends a majority of dedicated controllers, else None.
 
     If other controllers take over, brokers' sessions are renewed, which the search does not model.
+    Requests of brokers only may be late.
     """
     cluster = scenario.cluster
+    if all(isinstance(effect, Intercepts) for effect in fault.effects):
+        others = any(_sends(scenario, effect) for effect in fault.effects)
+        return None if others else _exact(fault, _hit(scenario, partition, fault))
     whole = fault.target.role == "majority of controllers" or cluster.controllers == 1
     dedicated = not (cluster.combined or partition.profile.zookeeper)
     if whole and dedicated and all(map(_only_absent, fault.effects)):
         return (model.QuorumLost(),)
     return None
+
+
+def _sends(scenario: Scenario, effect: model.Effect) -> bool:
+    """Whether a controller, too, may send the requests of an effect."""
+    cluster = scenario.cluster
+    ids = (f"raft-client-{controller}" for controller in cluster.controller_ids)
+    clients = any(isinstance(effect, Intercepts) and one.startswith(effect.client) for one in ids)
+    return cluster.combined or clients
 
 
 def _only_absent(effect: model.Effect) -> bool:
@@ -87,7 +126,8 @@ def unsupported(scenario: Scenario, partition: Partition) -> str:
     for fault in faults:
         known = exact_effects(scenario, partition, fault)
         effects += known or ()
-        unknown += [fault.name] if known is None else []
+        beyond = known is None or any(isinstance(one, _IN_ORDER_ONLY) for one in known)
+        unknown += [fault.name] if beyond else []
     return f"the fault {min(unknown)} here" if unknown else _unsupported_together(effects)
 
 
@@ -143,8 +183,24 @@ def schedules(scenario: Scenario, partition: Partition) -> Iterator[tuple[model.
 
     Yields nothing if the search does not support the schedule.
     """
-    if unsupported(scenario, partition):
+    if not unsupported(scenario, partition):
+        yield from _each(scenario, partition)
+
+
+def in_order(scenario: Scenario, partition: Partition) -> Iterator[tuple[model.Injection, ...]]:
+    """Yield the schedule as `schedules` does, for the search that only keeps its order.
+
+    Yields nothing if that search does not support the schedule either.
+    """
+    faults = scenario.every_fault
+    listed = all(isinstance(step, Fault) for step in scenario.faults)
+    if not listed or len(faults) > _MAX_IN_ORDER or not _keeps_combined_quorum(scenario):
         return
+    if all(exact_effects(scenario, partition, fault) is not None for fault in faults):
+        yield from _each(scenario, partition)
+
+
+def _each(scenario: Scenario, partition: Partition) -> Iterator[tuple[model.Injection, ...]]:
     ordered = [_Ordered(scenario, partition, order.steps) for order in orders(scenario.faults)]
     roles = [[order.roles(index) for index in range(len(order.steps))] for order in ordered]
     if not all(itertools.chain(*roles)):
@@ -160,6 +216,7 @@ class _Ordered:
     def __init__(self, scenario: Scenario, partition: Partition, steps: Sequence[Step]) -> None:
         self._scenario = scenario
         self._partition = partition
+        self._numbers = _numbers(scenario, partition)
         self.steps = steps
         self._faults = [step.fault for step in steps]
         self.effects = [exact_effects(scenario, partition, one) or () for one in self._faults]
@@ -193,11 +250,11 @@ class _Ordered:
 
         Empty if the search cannot describe them.
         """
-        target, assigned = self._faults[index].target, self._partition.assigned
+        target, numbers = self._faults[index].target, self._numbers
         if not self.effects[index] or target.of_controllers:
             return [frozenset()]
-        if target.role == "brokers" and assigned:
-            return [frozenset(assigned.index(one) for one in target.brokers if one in assigned)]
+        if target.role == "brokers" and numbers:
+            return [frozenset(numbers.index(one) for one in target.brokers if one in numbers)]
         if self._partition.is_among(target.topic, target.partition):
             return [
                 frozenset({model.Role.LEADER if target.role == "leader" else model.Role.FOLLOWERS})
@@ -255,7 +312,7 @@ class _Ordered:
         return model.AnyTime()
 
     def _of_partition(self, condition: Condition) -> model.Condition:
-        assigned = self._partition.assigned
+        numbers = self._numbers
         match condition:
             case IsrIs(op=op, number=size):
                 return model.IsrSize(op=op, size=size)
@@ -263,14 +320,16 @@ class _Ordered:
                 return model.LeaderChanged()
             case LeaderIs(op=op, broker=None):
                 return model.LeaderIs(replica=None, equal=op == "==")
-            case LeaderIs(op=op, broker=int(broker)) if broker in assigned:
-                return model.LeaderIs(replica=assigned.index(broker), equal=op == "==")
-            case IsrIsExactly(members=members) if set(members) <= set(assigned):
-                return model.IsrIs(members=frozenset(map(assigned.index, members)))
+            case LeaderIs(op=op, broker=int(broker)) if broker in numbers:
+                return model.LeaderIs(replica=numbers.index(broker), equal=op == "==")
+            case IsrIsExactly(members=members) if set(members) <= set(numbers):
+                return model.IsrIs(members=frozenset(map(numbers.index, members)))
         return model.AnyTime()
 
     def _fault_event(self, name: str, event: str) -> model.Condition:
         named = [n for n, one in enumerate(self._faults) if name in (one.id, one.name)]
+        if event == "began" and any(self._faults[n].patience_s for n in named):
+            return model.AnyTime()  # the next faults do not wait until it has begun
         events = tuple(model.FaultEvent(fault=n, event=event) for n in named)  # type: ignore[arg-type]
         if not events:  # the fault is not in this order
             return model.AnyTime()

@@ -25,7 +25,7 @@ from ackproof.errors import ClusterError
 from ackproof.kafka_versions import uses_zookeeper
 from ackproof.prediction import cache, groups, transactions, worst_case
 from ackproof.prediction.clients import ClientPrediction
-from ackproof.prediction.exact import schedules, unsupported
+from ackproof.prediction.exact import in_order, schedules, unsupported
 from ackproof.prediction.unmodelled import (
     reused_buffers,
     unknown_rules,
@@ -54,6 +54,8 @@ from ackproof_model.kafka_settings import (
 )
 from ackproof_model.perturbations import WorstCase
 from ackproof_model.removal import Records
+from ackproof_model.worst_case.in_order import unsupported as unsupported_in_order
+from ackproof_model.worst_case.in_order import with_order
 from ackproof_spark.anomaly import OF_CONSUMERS, OF_READS, OF_TRANSACTIONS, PREDICTED, Anomaly
 
 if TYPE_CHECKING:  # predictions need no brokers and no client
@@ -334,6 +336,7 @@ def _of_topic(scenario: Scenario, max_states: int) -> PredictionRecord:
         else:
             why = unsupported(scenario, partition) or several
             prediction = worst_case.predict(configuration, worst, why)
+            prediction = _in_order(scenario, partition, prediction, max_states)
         distinct[variants, worst] = prediction
     each = list(distinct.values())
     joined = with_unmodelled(scenario, join(each), configuration.lag_time_s)
@@ -394,6 +397,22 @@ def _of_variants(
     }
     searched = replace(joined, likelihood=likelihood)
     return searched if searched.complete else worst_case.completed(searched, configuration, worst)
+
+
+def _in_order(
+    scenario: Scenario, partition: Partition, prediction: Prediction, max_states: int
+) -> Prediction:
+    """Return a worst case whose answer about losses keeps the order of the faults, if it can."""
+    if prediction.likelihood["lost"] is not Likelihood.POSSIBLE:
+        return prediction
+    configuration = partition.configuration
+    found = []
+    for schedule in in_order(scenario, partition):
+        if unsupported_in_order(configuration, schedule):
+            return prediction
+        found.append(cache.search_in_order(configuration, schedule, max_states=max_states))
+    decided = found and (all(one.complete for one in found) or any(one.lost for one in found))
+    return with_order(prediction, configuration, found) if decided else prediction
 
 
 def _configuration(scenario: Scenario, topic: TopicSpec) -> Configuration:
