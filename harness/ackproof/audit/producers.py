@@ -8,11 +8,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ackproof.kafka_versions import eras
-from ackproof.own_config.configuration import Client, Given, NoFile, Origin
+from ackproof.own_config.configuration import Client, Default, Given, NoFile, Origin
 from ackproof.own_config.lookups import converted, recorded_with
 from ackproof.scenario.kafka_clients import (
     ALIASES,
+    LIBRDKAFKA_BEFORE_1_0,
     LIBRDKAFKA_PRODUCER,
+    LIBRDKAFKA_SINCE_1_0,
     MOST,
     AcksValue,
     JavaProducer,
@@ -86,7 +88,7 @@ def producers(producer: Client | None, kafka: str) -> Iterator[ProducerSettings]
             )
             yield from _assuming(replace(producer, settings=settings), kafka, {ACKS: acks})
     elif producer.library == "librdkafka":
-        yield _librdkafka(producer)
+        yield from _librdkafka_by_version(producer)
     elif producer.version is not None:
         yield _java(producer, producer.release, {})
     else:
@@ -111,7 +113,23 @@ def _as_given(given: Given) -> Given:
     return given
 
 
-def _librdkafka(producer: Client) -> ProducerSettings:
+def _librdkafka_by_version(producer: Client) -> Iterator[ProducerSettings]:
+    """Yield the settings by both defaults of acks, unless a file shows which one counts."""
+    names = {ALIASES.get(key, key) for key in producer.settings}
+    if names & {ACKS, *LIBRDKAFKA_SINCE_1_0}:
+        yield _librdkafka(producer, producer.default)
+        return
+    before, since = (
+        replace(producer.default, version=one) for one in ("before 1.0", "1.0 or later")
+    )
+    older = {key: Given(one, before) for key, one in LIBRDKAFKA_BEFORE_1_0.items()}
+    settings = recorded_with(producer.settings, {**older, **producer.settings})
+    of_older = _librdkafka(replace(producer, settings=settings), before)
+    yield replace(of_older, when={CLIENT: before.version})
+    yield replace(_librdkafka(producer, since), when={CLIENT: since.version})
+
+
+def _librdkafka(producer: Client, default: Default) -> ProducerSettings:
     values = converted(producer.settings, _as_given, lambda key: ALIASES.get(key, key))
     refusal = _out_of_range(values)
     try:
@@ -125,7 +143,7 @@ def _librdkafka(producer: Client) -> ProducerSettings:
     most = int(LIBRDKAFKA_PRODUCER[MAX_IN_FLIGHT_REQUESTS_PER_CONNECTION])
     return _in_force(
         values,
-        producer.default,
+        default,
         acks=acks,
         idempotence=on,
         retries=0 if never else whole(retries, MOST),

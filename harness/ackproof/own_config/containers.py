@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 from ackproof.own_config import environment
 from ackproof.own_config.commands import overridden, started, texts
-from ackproof.own_config.configuration import Count, Given, Topic
+from ackproof.own_config.configuration import Count, FileLine, Given, Topic
 from ackproof.own_config.formats import spring
 from ackproof.own_config.formats.properties import classify
 from ackproof.own_config.parts import Mounts, Part, RefusalError, Source, together
@@ -100,7 +102,7 @@ class Containers:
             places = ", ".join(f"{given.value} ({given.source})" for given in self.versions)
             self.source.warnings.append(f"images of several versions of Kafka: {places}")
         return replace(
-            together(shape, self.parts),
+            together(shape, [*_told_apart(self.parts)]),
             kafka=min(
                 self.versions,
                 key=lambda given: [*map(int, re.findall(r"\d+", given.value))],
@@ -108,6 +110,33 @@ class Containers:
             ),
             unread=() if self.has_properties else tuple(self.unread),
         )
+
+
+def _told_apart(parts: Sequence[Part]) -> Iterator[Part]:
+    """Yield parts; clients of several parts with one name have their first line beside it."""
+    of_part = [{one.name for one in (*part.producers, *part.consumers)} for part in parts]
+    of_all = Counter(chain.from_iterable(of_part))
+    for part, names in zip(parts, of_part, strict=True):
+        line = _first_line(part)
+        if line is None or all(of_all[name] == 1 for name in names):
+            yield part
+            continue
+        yield replace(
+            part,
+            producers=tuple(replace(one, name=f"{one.name}:{line}") for one in part.producers),
+            consumers=tuple(replace(one, name=f"{one.name}:{line}") for one in part.consumers),
+        )
+
+
+def _first_line(part: Part) -> int | None:
+    """Return the first line with a setting of a client."""
+    lines = [
+        given.source.line
+        for one in (*part.producers, *part.consumers)
+        for given in one.settings.values()
+        if isinstance(given.source, FileLine)
+    ]
+    return min(lines, default=None)
 
 
 def _shadowed(path: str, mounts: Mounts) -> bool:

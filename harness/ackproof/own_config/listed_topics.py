@@ -45,13 +45,13 @@ def listed(source: Source, node: Block) -> Iterator[Topic]:
 
 
 def topic(source: Source, name: str, entry: Block) -> Topic | None:
-    """Return the topic that a mapping describes; None without partitions and replicas."""
+    """Return the topic that a mapping describes; None without counts and settings of topics."""
     settings = _settings(entry)
     replicas = _first(entry, REPLICAS) or settings.pop(REPLICATION_FACTOR, None)
     replicas = replicas or settings.pop("replication", None)
     partitions = _first(entry, _PARTITIONS) or settings.pop("num.partitions", None)
     partitions = partitions or settings.pop("partitions", None)
-    if not (replicas or partitions):
+    if not (replicas or partitions or settings.keys() & known("topic")):
         return None
     counts = {"partitions": partitions, "replicas": replicas}
     stated = source.settings({key: one for key, one in counts.items() if one and one != "-1"})
@@ -61,6 +61,17 @@ def topic(source: Source, name: str, entry: Block) -> Topic | None:
         replication_factor=stated.get("replicas"),
         settings=source.settings(settings),
     )
+
+
+def of_list(source: Source, entries: object) -> list[Topic]:
+    """Return the topics of a list of mappings that have a name each, with counts or settings."""
+    return [
+        found
+        for entry in (entries if isinstance(entries, list) else ())
+        if isinstance(entry, Block)
+        and (name := own_name(entry))
+        and (found := topic(source, name, entry))
+    ]
 
 
 def own_name(entry: Block) -> str:

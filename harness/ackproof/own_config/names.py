@@ -76,11 +76,13 @@ def of_framework(key: str) -> bool:
 
     Settings of clients of their own have a prefix: `admin.`, `restore.consumer.`.
     """
-    return (key in _of_frameworks() and not is_known(key)) or bool(_OF_OWN_CLIENTS.match(key))
+    if match := _OF_OWN_CLIENTS.match(key):
+        return is_known(key[match.end() :])
+    return key in _of_frameworks() and not is_known(key)
 
 
 #: Clients of Connect and of Streams that neither write nor process records of an application.
-OF_ADMIN = re.compile(r"admin\.(override\.)?")
+OF_ADMIN = re.compile(r"admin\.((override|properties)\.)?")
 _OF_OWN_CLIENTS = re.compile(rf"{OF_ADMIN.pattern}|(restore|global)\.consumer\.")
 
 

@@ -94,6 +94,10 @@ SOCKET_TIMEOUT = ("socket.timeout.ms", 60_000)
 TRANSACTION_TIMEOUT = (TRANSACTION_TIMEOUT_MS, 60_000)
 
 #: librdkafka's defaults.
+#: Before 1.0 librdkafka asked only for the leader's ack; it has idempotence since (CHANGELOG.md).
+LIBRDKAFKA_BEFORE_1_0: Mapping[str, str] = {ACKS: "1", RETRIES: "2"}
+LIBRDKAFKA_SINCE_1_0 = (ENABLE_IDEMPOTENCE, TRANSACTIONAL_ID)
+
 LIBRDKAFKA_PRODUCER: Mapping[str, str] = {
     ACKS: "all",
     ENABLE_IDEMPOTENCE: "false",

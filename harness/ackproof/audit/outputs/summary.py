@@ -237,7 +237,10 @@ _ASKED = {
     ),
     "kafka.mode": ("KRaft or ZooKeeper?", "add the brokers' file"),
     "acks": ("which acks has the producer?", "add its file"),
-    "producer.version": ("which version has the producer's library?", "add the log of its start"),
+    "producer.version": (
+        "which version has the producer's library?",
+        "add the log of its start, or state its acks",
+    ),
     "racks": ("over how many racks are brokers spread?", "add the brokers' files"),
 }
 _MOST_ASKED = 2

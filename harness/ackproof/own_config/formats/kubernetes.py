@@ -12,7 +12,9 @@ from ackproof.own_config.commands import topics
 from ackproof.own_config.configuration import Count, Holder
 from ackproof.own_config.containers import Containers, containers, embedded, named_values
 from ackproof.own_config.formats import micronaut, quarkus, spring
-from ackproof.own_config.parts import Format, Mount, Mounts, Part, RefusalError, Source
+from ackproof.own_config.formats.properties import classify
+from ackproof.own_config.names import is_stated
+from ackproof.own_config.parts import Format, Mount, Mounts, Part, RefusalError, Source, together
 from ackproof.own_config.tree import Block, NotYamlError, Text, block, items, mappings, text
 
 _COUNTED = ("StatefulSet", "Deployment", "ReplicaSet", "StatefulSetSpec")
@@ -138,17 +140,30 @@ def _mounts(source: Source, resource: Block, pod: Block, container: Block) -> Mo
 
 
 def _inside(source: Source, value: Text, name: str) -> Part | None:
-    """Read a file in a ConfigMap or a Secret: settings, or the YAML of an application.
+    """Read a file in a ConfigMap or a Secret: settings, JSON, or the YAML of an application.
 
     Raises RefusalError, NotYamlError.
     """
-    if not (name.endswith((".yml", ".yaml")) and "\n" in value):
+    of_json = name.endswith(".json") or value.lstrip()[:1] == "{"
+    if not (of_json or (name.endswith((".yml", ".yaml")) and "\n" in value)):
         return embedded(source, value, name)
     # Each line of a block has its number in the file; a text in quotes stands in one line.
     lines, line = ("\n" * value.line, 0) if value.block else ("", value.line)
     inside = replace(source, text=f"{lines}{value}", line=line)
+    if of_json:
+        return _of_json(inside) if inside.is_tree else None
     frameworks = (framework.read(inside) for framework in (spring, quarkus, micronaut))
     return next((part for part in frameworks if part), None)
+
+
+def _of_json(source: Source) -> Part | None:
+    """Read the settings of JSON, such as those of a connector. Raises RefusalError."""
+    parts = []
+    for node in (one for root in source.documents for one in mappings(root)):
+        pairs = {key: value for key, value in node.items() if isinstance(value, Text)}
+        if any(map(is_stated, pairs)) and (part := classify(source, pairs)):
+            parts.append(part)
+    return together("", parts) if parts else None
 
 
 def _decoded(value: Text) -> Text:

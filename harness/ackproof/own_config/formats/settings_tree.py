@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ackproof.own_config.listed_topics import REPLICAS
+from ackproof.own_config.listed_topics import REPLICAS, of_list
 from ackproof.own_config.names import dotted, is_consumers, is_known, is_producers
 from ackproof.own_config.parts import Format, Part, RefusalError, Source
 from ackproof.own_config.properties import settings_in
@@ -14,6 +14,8 @@ from ackproof.own_config.tree import Block, Text, block, mappings, text
 
 def read(source: Source) -> Part | None:
     """Read JSON or YAML whose mappings have settings by Kafka's own names, or by .NET's."""
+    if topics := [topic for root in source.documents for topic in of_list(source, root)]:
+        return Part(shape="list of topics", topics=tuple(topics))
     plain = [
         {key: value for key, value in node.items() if isinstance(value, Text)}
         for root in source.documents

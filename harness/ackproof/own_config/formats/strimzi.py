@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ackproof.own_config.configuration import Given, Holder, Storage, Topic
+from ackproof.own_config.formats.properties import classify
 from ackproof.own_config.operators import (
     cluster_name,
     name_of,
@@ -16,12 +17,13 @@ from ackproof.own_config.operators import (
     whole,
     worker,
 )
-from ackproof.own_config.parts import Format, Node, Part, Source
-from ackproof.own_config.tree import Block, block, flat, items, text
+from ackproof.own_config.parts import Format, Node, Part, Source, UnrecognisedError
+from ackproof.own_config.properties import CONNECTOR
+from ackproof.own_config.tree import Block, Text, block, flat, items, text
 
 
 def read(source: Source) -> Part | None:
-    """Read Kafka, KafkaNodePool, KafkaTopic, KafkaConnect and KafkaMirrorMaker2 of Strimzi."""
+    """Read Strimzi's brokers, topics, workers and connectors of Connect, and MirrorMaker 2."""
     resources = resources_of(source, "kafka.strimzi.io") or [
         root
         for root in source.documents
@@ -84,6 +86,8 @@ def _of_cluster(source: Source, resources: Sequence[Block]) -> Part:
         for resource in of_kind.get(kind, ())
         if (part := _connect(source, resource))
     ]
+    connectors = (_connector(source, one) for one in of_kind.get("KafkaConnector", ()))
+    others += [part for part in connectors if part]
     own = Part(
         shape="",
         kafka=stated_version(source, kafka, "version", "image"),
@@ -169,6 +173,17 @@ def _connect(source: Source, resource: Block) -> Part | None:
     return part
 
 
+def _connector(source: Source, resource: Block) -> Part | None:
+    """Read a connector; None if it has no settings of topics or clients."""
+    spec = block(resource, "spec")
+    named = text(spec, "class") or Text.at("", resource.line)
+    try:
+        part = classify(replace(source, hint=""), {CONNECTOR: named, **flat(block(spec, "config"))})
+    except UnrecognisedError:
+        return None
+    return part.named(f"{source.name} ({name_of(resource)})") if part else None
+
+
 _EXAMPLE = """\
 apiVersion: kafka.strimzi.io/v1beta2
 kind: Kafka
@@ -184,7 +199,8 @@ spec:
 FORMAT = Format(
     name="Strimzi",
     order=60,
-    reads="`Kafka`, `KafkaNodePool`, `KafkaTopic`, `KafkaConnect`, `KafkaMirrorMaker2`",
+    reads="`Kafka`, `KafkaNodePool`, `KafkaTopic`, `KafkaConnect`, `KafkaConnector`, "
+    "`KafkaMirrorMaker2`",
     patterns=("*.yml", "*.yaml"),
     mentions="kafka",
     examples={"kafka.yaml": _EXAMPLE},

@@ -19,6 +19,7 @@ from ackproof.errors import ScenarioError
 from ackproof.kafka_versions import RELEASES
 from ackproof.own_config.configuration import (
     JAVA_CLIENT,
+    LIBRDKAFKA,
     Client,
     Count,
     Default,
@@ -215,7 +216,6 @@ def test_a_version_that_is_not_modelled_is_refused() -> None:
         (producer({}, version="2.8.2"), "1", False, "default of the Java client 2.8.2"),
         (producer({}, version="3.0.0"), "all", False, "default of the Java client 3.0.0"),
         (producer({}, version="3.2.0"), "all", True, "default of the Java client 3.2.0"),
-        (producer({}, library="librdkafka"), "all", False, "default of librdkafka"),
     ],
 )
 def test_a_producer_has_the_defaults_of_its_library(
@@ -226,6 +226,21 @@ def test_a_producer_has_the_defaults_of_its_library(
     assert setup.partition.idempotence is idempotence
     assert setup.settings["acks"].value == acks
     assert str(setup.settings["acks"].source) == source
+
+
+def test_librdkafka_without_acks_has_both_defaults_unless_a_name_shows_its_version() -> None:
+    """Before 1.0 it asks for the leader's ack only; idempotence is of 1.0."""
+    config = own(producers=(producer({"queue.buffering.max.ms": "5"}, library="librdkafka"),))
+    assert assumed(config, "producer.version") == ["before 1.0", "1.0 or later"]
+    [group] = setups(config)
+    default = Default(LIBRDKAFKA)
+    assert list(dict.fromkeys(one.settings["acks"] for one in group)) == [
+        Given("1", replace(default, version="before 1.0")),
+        Given("all", replace(default, version="1.0 or later")),
+    ]
+    for shown in ({"request.required.acks": "1"}, {"enable.idempotence": "false"}):
+        stated = own(producers=(producer(shown, library="librdkafka"),))
+        assert assumed(stated, "producer.version") == []
 
 
 def test_a_client_version_that_nobody_states_has_both_defaults() -> None:
@@ -260,7 +275,8 @@ def test_settings_that_a_client_refuses_are_named(
     values: dict[str, str], refused: bool, library: str
 ) -> None:
     of_client = producer(values, library=library)
-    assert bool(only(own(producers=(of_client,))).refusal) is refused
+    [group] = setups(own(producers=(of_client,)))
+    assert {bool(one.refusal) for one in group} == {refused}
 
 
 def test_a_minimum_in_a_file_of_brokers_does_not_decide_with_eligible_leader_replicas() -> None:
