@@ -20,7 +20,7 @@ from ackproof.audit.setups import Setup, eras_of
 from ackproof.own_config.configuration import Given
 from ackproof.safer_settings import spelled
 from ackproof_model.configuration import Configuration
-from ackproof_model.prediction.narrative import name
+from ackproof_model.replication.state import name
 from ackproof_model.worst_case.minima import Question
 
 _CRASH, _LAG = Failure.CRASH, Failure.LAG

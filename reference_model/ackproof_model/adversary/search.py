@@ -10,11 +10,14 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ackproof_model.adversary.state import AdversaryModel, State, initial
 from ackproof_model.adversary.successors import successors
-from ackproof_model.adversary.workers import Alone, Several
 from ackproof_model.replication.state import Label
+
+if TYPE_CHECKING:
+    from ackproof_model.adversary.workers import Alone, Several
 
 #: The default limit of stored states.
 MAX_STATES = 30_000_000
@@ -80,6 +83,8 @@ def search(
     Raises EpochOverflowError if there are more leader epochs or ISR changes than a packed state can
     hold, and OSError or ValueError if a checkpoint cannot be written or read.
     """
+    from ackproof_model.adversary.workers import Alone, Several  # an audit needs no processes
+
     with closing(Several(model, workers, keep) if workers else Alone(model, keep)) as pool:
         sizes, losing = pool.levels, None
         level, states, new = len(sizes) - 2, sum(sizes), sizes[-1]

@@ -3,5 +3,5 @@
 schedule  `fault_schedule`, `pending` (what comes next), `injection` (what a fault changes)
 steps     `transitions` (Kafka's actions under the schedule), `producer`, `consumer`, `state`
 search    `model` (its constants), `search`, `stepping`, `reduction`
-answer    `predict`, `availability`, `narrative`, `diagram`
+answer    `result` (its types), `predict`, `availability`, `narrative`, `diagram`
 """

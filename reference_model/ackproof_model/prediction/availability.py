@@ -7,34 +7,12 @@ the last state of the part, when all timers that must fire have fired.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from dataclasses import replace
 
 from ackproof_model.prediction.model import Model
+from ackproof_model.prediction.result import Ability, Availability
 from ackproof_model.prediction.state import Layer
 from ackproof_model.replication.state import members
-
-
-class Ability(StrEnum):
-    CAN = "can"
-    CANNOT = "cannot"
-    EITHER = "either"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Availability:
-    """A part of the schedule, in words, and whether clients can read, and write with acks=all.
-
-    begun: how many faults have begun. healed: the numbers of those that were healed, from 1.
-    Reading needs a leader that clients reach; acks=all also min.insync.replicas, and an ISR whose
-    members all fetch.
-    """
-
-    part: str
-    begun: int
-    healed: tuple[int, ...]
-    readable: Ability
-    writable: Ability
 
 
 def availability(

@@ -6,13 +6,12 @@ The steps have the numbers of the sentences of `narrative`, which say more.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import replace
 
 from ackproof_model.prediction.model import Model
-from ackproof_model.prediction.narrative import name
+from ackproof_model.prediction.result import Diagram, Line
 from ackproof_model.prediction.state import FLYING, State
-from ackproof_model.replication.state import Label, members
+from ackproof_model.replication.state import Label, members, name
 
 _PRODUCER, _CONTROLLER, _FIRST_BROKER = range(3)
 _WIDTH = 10
@@ -37,28 +36,6 @@ _TO_CONTROLLERS = {
 
 #: The error codes among them.
 ERROR_CODES = {kind: code for kind, code in _ANSWERS.items() if code.isupper()}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
-    """One step: an arrow from one participant to another, or marks at participants, by index.
-
-    `at` is the number of the step, or a time.
-    """
-
-    at: str
-    text: str
-    arrow: tuple[int, int] | None = None
-    marks: tuple[int, ...] = ()
-    kind: Literal["step", "fault", "loss"] = "step"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Diagram:
-    """Lines in order of time over participants from left to right."""
-
-    participants: tuple[str, ...]
-    lines: tuple[Line, ...]
 
 
 def diagram(model: Model, steps: Sequence[tuple[Label, State, State]]) -> Diagram | None:

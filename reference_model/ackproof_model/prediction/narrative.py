@@ -12,14 +12,7 @@ from ackproof_model.prediction.model import Model
 from ackproof_model.prediction.pending import Cause
 from ackproof_model.prediction.producer import is_acked
 from ackproof_model.prediction.state import State
-from ackproof_model.replication.state import NOBODY, Label, members, record_of
-
-_ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-
-
-def name(replica: int) -> str:
-    """Return a replica's letter: A is the first leader, B is next in assignment order."""
-    return _ALPHABET[replica] if replica < len(_ALPHABET) else f"replica {replica}"
+from ackproof_model.replication.state import NOBODY, Label, members, name, record_of
 
 
 def _names(mask: int) -> str:

@@ -6,30 +6,22 @@ An anomaly is `certain` if every final state has it, `possible` if some states h
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from ackproof_model.configuration import Configuration, Profile, Reader
-from ackproof_model.prediction.availability import Availability, availability, joined
-from ackproof_model.prediction.diagram import ERROR_CODES, Diagram, diagram
+from ackproof_model.prediction.availability import availability, joined
+from ackproof_model.prediction.diagram import ERROR_CODES, diagram
 from ackproof_model.prediction.fault_schedule import Injection
 from ackproof_model.prediction.model import REQUEST_TIMEOUT_S, UNLIMITED_RETRIES, Model
 from ackproof_model.prediction.narrative import narrate
 from ackproof_model.prediction.producer import IN_FLIGHT
+from ackproof_model.prediction.result import Likelihood, Prediction, inconsistent
 from ackproof_model.prediction.search import SEARCHED, Exploration, explore
 
 #: The most states that a prediction may search: a few seconds.
 MAX_STATES = 150_000
-
-
-class Likelihood(StrEnum):
-    """Whether an anomaly can occur, or must."""
-
-    IMPOSSIBLE = "impossible"
-    POSSIBLE = "possible"
-    CERTAIN = "certain"
 
 
 _NEVER = {
@@ -56,34 +48,6 @@ _DERIVED = "inconsistent"
 
 #: All anomalies, in the order in which predictions name them.
 ANOMALIES = (*SEARCHED, _DERIVED, *_NEVER)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prediction:
-    """The anomalies that a configuration and a schedule allow.
-
-    likelihood, reasons: by anomaly (`ANOMALIES`).
-    trace: the shortest trace to a loss, one sentence for each step; empty if there is none.
-    diagram: the same as a sequence diagram; None if there is none.
-    at_risk: when records are sent that may be acked and lost.
-    error_codes: errors that a producer may receive; the list may be incomplete.
-    availability: for each part of the schedule whether the partition can be read and written.
-    method: how the answer was found, and what that leaves out.
-    states: how many states were searched.
-    complete: False if the budget of states ran out; then no searched anomaly is called impossible
-        or certain.
-    """
-
-    likelihood: Mapping[str, Likelihood]
-    trace: tuple[str, ...]
-    diagram: Diagram | None
-    at_risk: tuple[str, ...]
-    error_codes: tuple[str, ...]
-    reasons: Mapping[str, str]
-    method: str
-    states: int
-    complete: bool
-    availability: tuple[Availability, ...] = ()
 
 
 def as_read(configuration: Configuration) -> tuple[object, ...]:
@@ -178,28 +142,6 @@ def _sent(model: Model, phase: int) -> str:
     if phase < len(faults):
         return f"after {faults[phase - 1]} is verified and before {faults[phase]} is"
     return f"after {faults[-1]} is verified"
-
-
-def inconsistent(
-    configuration: Configuration, likelihood: Mapping[str, Likelihood]
-) -> tuple[Likelihood, str]:
-    """Return whether an acked offset may end up without its record.
-
-    Logs with the same leader epoch at an offset are equal up to there (log matching, KIP-101), so
-    an offset gets another record only after its own was removed. With acks=all this implies that a
-    record without another copy is lost.
-    """
-    if configuration.acks == "0":
-        return Likelihood.IMPOSSIBLE, "with acks=0 no offset is acked"
-    nothing_lost = likelihood["lost"] is Likelihood.IMPOSSIBLE
-    single = likelihood["duplicated"] is Likelihood.IMPOSSIBLE
-    matching = configuration.profile.fetch_fencing  # before 2.1 logs may differ below the offset
-    if nothing_lost and (single or (configuration.acks == "all" and matching)):
-        return Likelihood.IMPOSSIBLE, "no acked record is removed, so each keeps its offset"
-    return Likelihood.POSSIBLE, (
-        "an acked record may be removed; its offset may be given to another record, or another "
-        "copy of it may remain at another offset"
-    )
 
 
 def _method(model: Model, exploration: Exploration) -> str:

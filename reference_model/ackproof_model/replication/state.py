@@ -130,5 +130,13 @@ def initial(replicas: int, *, spare: int | None = None) -> tuple[Controller, tup
 Label = tuple[str, *tuple[int, ...]]
 
 
+_ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+def name(replica: int) -> str:
+    """Return a replica's letter: A is the first leader, B is next in assignment order."""
+    return _ALPHABET[replica] if replica < len(_ALPHABET) else f"replica {replica}"
+
+
 def members(mask: int) -> list[int]:
     return [number for number in range(mask.bit_length()) if mask >> number & 1]

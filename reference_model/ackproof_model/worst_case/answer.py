@@ -13,9 +13,8 @@ from dataclasses import replace
 from ackproof_model.adversary.successors import lost
 from ackproof_model.configuration import Configuration, Profile, Truncation
 from ackproof_model.perturbations import Counts, WorstCase
-from ackproof_model.prediction.narrative import name
-from ackproof_model.prediction.predict import Likelihood, Prediction, inconsistent
-from ackproof_model.replication.state import Label, members
+from ackproof_model.prediction.result import Likelihood, Prediction, inconsistent
+from ackproof_model.replication.state import Label, members, name
 from ackproof_model.worst_case.minima import Minima, Minimum, Question, minima
 from ackproof_model.worst_case.story import replay
 

@@ -48,8 +48,7 @@ from ackproof_model.prediction.fault_schedule import (
     Role,
     heal_wait,
 )
-from ackproof_model.prediction.narrative import name
-from ackproof_model.prediction.predict import Likelihood, Prediction, inconsistent
+from ackproof_model.prediction.result import Likelihood, Prediction, inconsistent
 from ackproof_model.replication import replica as actions
 from ackproof_model.replication.controller import (
     begin_shutdown,
@@ -59,7 +58,7 @@ from ackproof_model.replication.controller import (
     reassign,
     with_version,
 )
-from ackproof_model.replication.state import NOBODY, STOPPING, Label, members
+from ackproof_model.replication.state import NOBODY, STOPPING, Label, members, name
 from ackproof_model.worst_case.answer import sentence
 
 #: A broker from which no fault keeps metadata has applied it after this time.

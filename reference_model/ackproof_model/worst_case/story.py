@@ -8,8 +8,7 @@ from functools import cache
 
 from ackproof_model.adversary.state import AdversaryModel, Budgets, State, initial
 from ackproof_model.adversary.successors import lost, successors
-from ackproof_model.prediction.narrative import name
-from ackproof_model.replication.state import NOBODY, Label, members
+from ackproof_model.replication.state import NOBODY, Label, members, name
 from ackproof_model.worst_case.minima import LOSE_POWER, Minimum, Question
 
 #: A power loss of which the story tells that the disk, or the container, was replaced.
