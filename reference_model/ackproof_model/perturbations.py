@@ -64,7 +64,15 @@ class Counts:
         )
 
     def plus(self, other: Counts) -> Counts:
-        return self._paired(other, lambda one, two: one + two)
+        return Counts(
+            kills=self.kills + other.kills,
+            power_losses=self.power_losses + other.power_losses,
+            clean_stops=self.clean_stops + other.clean_stops,
+            shrinks=self.shrinks + other.shrinks,
+            fencings=self.fencings + other.fencings,
+            leader_moves=self.leader_moves + other.leader_moves,
+            reassignments=self.reassignments + other.reassignments,
+        )
 
     def most(self, other: Counts) -> Counts:
         return self._paired(other, max)

@@ -11,13 +11,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from itertools import combinations_with_replacement
 
 from ackproof_model.configuration import Profile
 from ackproof_model.perturbations import Counts
 from ackproof_model.worst_case.answer import keeps_everything
-from ackproof_model.worst_case.minima import LOSE_POWER, Minimum, Question, minima
+from ackproof_model.worst_case.minima import (
+    LOSE_POWER,
+    Minima,
+    Minimum,
+    Question,
+    few,
+    minima,
+)
 from ackproof_model.worst_case.moves import (
     HANDED_OVER,
     MISSED_EPOCH,
@@ -176,27 +183,29 @@ def failure_sets(exposed: Exposed) -> FailureSets:
     """
     larger = {one.failures: one for one in (*_all_logs(exposed), *_removed(exposed))}
     known = minima(exposed.question)
-    losing: dict[Failures, Loss] = {}
-    undecided: dict[Failures, None] = {}
-    safe: dict[Failures, None] = {}
-    for failures, counts in _counted(
+    every = _counted(
         tuple(dict.fromkeys((*_sets_of(exposed), *larger, *_moved_and_back(exposed)))),
         lag=exposed.question.lag,
         in_rack=in_a_rack(exposed),
         flushed=exposed.flushed,
         emptied=exposed.emptied,
-    ):
+    )
+    stored = _Stored(known, every) if known else None
+    losing: dict[Failures, Loss] = {}
+    undecided: dict[Failures, None] = {}
+    safe: dict[Failures, None] = {}
+    for at, (failures, counts) in enumerate(every.sets):
         parts = _parts(failures)
         if not parts.isdisjoint(losing):
             continue
-        found = known.lost_by(counts) if known else None
+        found = stored.lost_by(at) if stored else None
         loss = (
             _loss(exposed, failures, found)
             or larger.get(failures)
             or _alone(exposed, failures)
             or _moved(exposed, failures, counts)
         )
-        searched = found is None and known is not None and known.covers(counts)
+        searched = found is None and stored is not None and stored.covers(at)
         if loss:
             losing[failures] = loss
         elif _excluded(exposed, failures, counts, searched=searched):
@@ -211,13 +220,58 @@ def failure_sets(exposed: Exposed) -> FailureSets:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Counted:
+    """Sets of failures, the small ones first, with their perturbations; groups are bit sets."""
+
+    sets: tuple[tuple[Failures, Counts], ...]
+
+    def where(self, holds: Callable[[Counts], bool]) -> int:
+        return sum(1 << at for at, (_, counts) in enumerate(self.sets) if holds(counts))
+
+
 @cache
 def _counted(
     sets: tuple[Failures, ...], *, lag: float, in_rack: int, flushed: bool, emptied: frozenset[str]
-) -> tuple[tuple[Failures, Counts], ...]:
-    """Return the sets, the small ones first, with their perturbations."""
+) -> _Counted:
     around = _Surroundings(lag=lag, in_rack=in_rack, flushed=flushed, emptied=emptied)
-    return tuple((one, _perturbations(one, around)) for one in sets)
+    return _Counted(sets=tuple((one, _perturbations(one, around)) for one in sets))
+
+
+class _Stored:
+    """The stored results about numbered sets of failures. Many questions share each comparison."""
+
+    def __init__(self, known: Minima, every: _Counted) -> None:
+        self._losing = [(_allowing(every, one.counts), one) for one in known.losing]
+        self._covered = _few(every, known.searched)
+        for one in known.safe:
+            self._covered |= _within(every, one)
+
+    def lost_by(self, number: int) -> Minimum | None:
+        """Return the shortest loss that a set allows (`Minima.lost_by`)."""
+        for sets, one in self._losing:
+            if sets >> number & 1:
+                return one
+        return None
+
+    def covers(self, number: int) -> bool:
+        """Whether the perturbations of a set were searched (`Minima.covers`)."""
+        return bool(self._covered >> number & 1)
+
+
+@cache
+def _allowing(every: _Counted, least: Counts) -> int:
+    return every.where(least.within)
+
+
+@cache
+def _within(every: _Counted, most: Counts) -> int:
+    return every.where(lambda counts: counts.within(most))
+
+
+@cache
+def _few(every: _Counted, searched: int) -> int:
+    return every.where(partial(few, searched=searched))
 
 
 @cache
@@ -303,10 +357,15 @@ def _moved(exposed: Exposed, failures: Failures, counts: Counts) -> Loss | None:
     """Return the loss by a planned election or a move that the stored searches leave out."""
     if REASSIGNMENT in failures and exposed.acks_1:
         return Loss(failures=failures, way=HANDED_OVER)
-    events = sum(one not in _NO_EVENT for one in failures)
+    events = _events(failures)
     if loses_by_missed_epoch(exposed.question, counts, events=events, balanced=exposed.balanced):
         return Loss(failures=failures, way=MISSED_EPOCH)
     return None
+
+
+@cache
+def _events(failures: Failures) -> int:
+    return sum(one not in _NO_EVENT for one in failures)
 
 
 def _excluded(exposed: Exposed, failures: Failures, counts: Counts, *, searched: bool) -> bool:

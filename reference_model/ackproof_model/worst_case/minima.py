@@ -118,8 +118,12 @@ class Minima:
 
     def covers(self, counts: Counts) -> bool:
         """Whether these numbers were searched."""
-        few = not counts.shrinks and not counts.reassignments and counts.total <= self.searched
-        return few or any(map(counts.within, self.safe))
+        return few(counts, searched=self.searched) or any(map(counts.within, self.safe))
+
+
+def few(counts: Counts, *, searched: int) -> bool:
+    """Whether these are at most so many perturbations, of the kinds that are searched together."""
+    return not counts.shrinks and not counts.reassignments and counts.total <= searched
 
 
 @cache
