@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import groupby
 
 from ackproof_model.configuration import NEWEST, OLDEST, Profile
@@ -47,6 +48,7 @@ _MORE = 3
 _PATTERN = r"0\.\d+\.\d+\.\d+|[1-9]\d*\.\d+\.\d+(-rc\d+)?"
 
 
+@cache
 def numbers(version: str) -> tuple[int, ...]:
     """Return the numbers of a release, for comparisons: ``(4, 3, 1)``, ``(0, 10, 2, 2)``.
 

@@ -92,7 +92,7 @@ class Risk:
     it was accepted; '' if it was not. here: the result of `--prove`. failing: whether it reaches
     `--fail-on`. rare: whether the failures seldom have the effect. cause: in two or three words,
     such as `unclean election`; '' if the failures say it. kind: the `Kind` whose risk it is.
-    untraced: the setup to search its trace in, while it has none.
+    untraced, unremedied: the setup to search its trace or its changes in, while it has none.
     """
 
     effect: Effect
@@ -113,6 +113,7 @@ class Risk:
     cause: str = ""
     kind: object = field(default=None, compare=False, repr=False)
     untraced: Setup | None = field(default=None, compare=False, repr=False)
+    unremedied: Setup | None = field(default=None, compare=False, repr=False)
 
 
 class Word(StrEnum):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from typing import TypeVar
@@ -21,7 +21,7 @@ from ackproof.audit.merging import Assumed
 from ackproof.audit.producers import CLIENT, LIBRARY
 from ackproof.audit.replication import failures_of, found_sets
 from ackproof.audit.risk import Subject
-from ackproof.audit.risks import of_subject, with_changes
+from ackproof.audit.risks import of_subject, with_changes, without_changes
 from ackproof.audit.setups import (
     MINIMUM,
     MODE,
@@ -30,8 +30,8 @@ from ackproof.audit.setups import (
     STORAGE,
     UNCLEAN,
     Setup,
-    hidden,
-    setups,
+    of_topics,
+    topics_of,
     unread,
     writers,
 )
@@ -80,14 +80,18 @@ def audit_clusters(
     clusters = having if topic and having else clusters
     lookups = Lookups()
     clusters = [lookups.watch(own) for own in clusters]
-    answers = tuple(answer for own in clusters for answer in _answers(own, topic, detail))
+    every = [_alike(own, topic) for own in clusters]
+    answers = tuple(answer for alike in every for answer in _answers(alike, detail))
     return Audit(
         read=_every(own.read for own in clusters),
         refused=clusters[0].refused,
         version=_common([own.kafka for own in clusters]),
         mode=_common([own.mode for own in clusters]),
         answers=answers,
-        warnings=_every((*own.warnings, *_newer(own), *_unread(own, topic)) for own in clusters),
+        warnings=_every(
+            (*own.warnings, *_newer(own), *_unread(alike))
+            for own, alike in zip(clusters, every, strict=True)
+        ),
         not_looked_at=_every(_not_looked_at(own) for own in clusters),
         uses=of_audit(
             clusters,
@@ -112,21 +116,32 @@ def _common(givens: Sequence[Given | None]) -> Given | None:
     return givens[0] if len(values) == 1 else None
 
 
-def _answers(own: OwnConfig, topic: str, detail: Detail) -> Iterator[Answer]:
-    groups: dict[object, list[Topic]] = {}
-    brokers_own = [one for one in own.topics if hidden(one) and one.name != topic]
-    for one in own.topics:
-        if one.name == topic if topic else not hidden(one):
-            groups.setdefault(_settings(own, one), []).append(one)
-    if topic and not groups:
-        yield from (_answer(group, detail) for group in setups(own, topic=topic))
-    elif not topic and all(one.internal for alike in groups.values() for one in alike):
-        without = replace(own, topics=tuple(brokers_own))
-        yield from (_answer(group, detail) for group in setups(without))
-    for alike in groups.values():
-        first, *others = alike
-        of_first = replace(own, topics=(first, *brokers_own))
-        answers = [_answer(group, detail) for group in setups(of_first, topic=first.name)]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Alike:
+    """Topics with the same settings, which share a search.
+
+    groups: the setups of the first topic, by producer.
+    """
+
+    topics: tuple[Topic, ...]
+    groups: tuple[tuple[Setup, ...], ...]
+
+
+def _alike(own: OwnConfig, topic: str) -> tuple[_Alike, ...]:
+    alike: dict[object, list[Topic]] = {}
+    for one in topics_of(own, topic):
+        alike.setdefault(_settings(own, one), []).append(one)
+    firsts = (topics[0] for topics in alike.values())
+    return tuple(
+        _Alike(topics=tuple(topics), groups=groups)
+        for topics, groups in zip(alike.values(), of_topics(own, firsts), strict=True)
+    )
+
+
+def _answers(every: Iterable[_Alike], detail: Detail) -> Iterator[Answer]:
+    for alike in every:
+        first, *others = alike.topics
+        answers = [_answer(group, detail) for group in alike.groups]
         yield from answers
         for other in others:
             sources = _renamed(first, other)
@@ -138,9 +153,8 @@ def _newer(own: OwnConfig) -> Iterator[str]:
         yield f"{own.kafka.source}: {text}"
 
 
-def _unread(own: OwnConfig, topic: str) -> Iterable[str]:
-    different = {_settings(own, one): one for one in own.topics if topic in ("", one.name)}
-    groups = setups(replace(own, topics=tuple(different.values())))
+def _unread(every: Iterable[_Alike]) -> Iterable[str]:
+    groups = chain.from_iterable(alike.groups for alike in every)
     return dict.fromkeys(text for group in groups for setup in group for text in unread(setup))
 
 
@@ -149,7 +163,7 @@ def _settings(own: OwnConfig, topic: Topic) -> object:
     replicas = topic.replication_factor.value if topic.replication_factor else ""
     settings = {key: given.value for key, given in topic.settings.items()}
     producers = tuple(one.name if one else "" for one in writers(own, topic))
-    return replicas, tuple(sorted(settings.items())), producers
+    return bool(topic.name), replicas, tuple(sorted(settings.items())), producers
 
 
 def _renamed(first: Topic, other: Topic) -> dict[Origin, Origin]:
@@ -226,17 +240,27 @@ def _with_table(answer: Answer, detail: Detail) -> Answer:
     changes = () if brief else tuple(_changes(group))
     own = group[0].own
     after = [(_head(decisions[-1], own), answered(of)) for decisions, of in changes]
-    usually = None
+    usually, risks = None, answer.risks
+    if not brief:
+        risks = tuple(_remedied(risk, group[-1]) for risk in risks)
     if little_known(answer):
         setup, values = usual(group)
         usually = _accepted(_with_table(_answer([setup], detail), detail), answer)
         usually = replace(judged(usually), assumed=values)
     return replace(
         answer,
+        risks=risks,
         alternatives=answer.alternatives or tuple(Alternative(changes=one) for one, _ in changes),
         table=table(answer, answer.asked.grid, after),
         usual=usually,
     )
+
+
+def _remedied(risk: Risk, last: Setup) -> Risk:
+    """Return a risk with the changes of its kind, if they were not searched yet."""
+    if risk.unremedied is None:
+        return risk
+    return _with_sources(with_changes(risk, risk.unremedied), partial(_source, setup=last))
 
 
 def _accepted(usually: Answer, answer: Answer) -> Answer:
@@ -434,24 +458,31 @@ INDEPENDENT_OF: Mapping[Subject, tuple[str, ...]] = {
 
 def _risks(assumed: Assumed, group: Sequence[Setup], detail: Detail) -> Iterator[Risk]:
     """Yield the merged risks, losses first, with their changes and traces as far as shown."""
-    merged = sorted(merging.risks(assumed), key=lambda pair: _order(pair[0]))
-    for risk, points in merged:
-        having = [one for at, one in enumerate(group) if points >> at & 1]
-        whole = with_changes(risk, having[-1])
-        if risk.kind is LOSSES:
-            whole = _searched(having, risk, detail)
+    for risk, points in sorted(merging.risks(assumed), key=lambda pair: _order(pair[0])):
+        last = group[points.bit_length() - 1]
         if Detail.REMEDIES in detail or risk.effect is Effect.REFUSED:  # a table lists these
-            whole = replace(whole, decided_by=with_prices(whole.decided_by, having))
-        yield _with_sources(whole, partial(_source, setup=group[-1]))
+            having = [one for at, one in enumerate(group) if points >> at & 1]
+            whole = _with_remedies(risk, having, of=group[-1])
+        else:
+            later = without_changes(risk, last)
+            whole = _with_sources(later, partial(_source, setup=group[-1]))
+        if risk.kind is LOSSES:
+            traces = Detail.TRACES in detail
+            whole = traced(last, whole) if traces else replace(whole, untraced=last)
+        yield whole
 
 
-def _searched(having: Sequence[Setup], risk: Risk, detail: Detail) -> Risk:
-    """Return a loss that the search found, with its trace and its changes if they are shown."""
-    if Detail.REMEDIES in detail:
+def _with_remedies(risk: Risk, having: Sequence[Setup], *, of: Setup) -> Risk:
+    """Return a risk with the changes that remove it, and with their prices.
+
+    having: the setups that have it. of: the last setup of its answer.
+    """
+    if risk.kind is LOSSES:
         risk = replace(risk, decided_by=decided_by(having, risk.failures))
-    return (
-        traced(having[-1], risk) if Detail.TRACES in detail else replace(risk, untraced=having[-1])
-    )
+    else:
+        risk = with_changes(risk, having[-1])
+    priced = replace(risk, decided_by=with_prices(risk.decided_by, having))
+    return _with_sources(priced, partial(_source, setup=of))
 
 
 def _not_looked_at(own: OwnConfig) -> Iterator[str]:

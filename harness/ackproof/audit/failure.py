@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -241,10 +240,16 @@ def within(failures: Failures) -> frozenset[Failures]:
 @cache
 def milder(one: Failures, other: Failures) -> bool:
     """Whether brokers end in milder ways in one set than in another, with the same other events."""
-    ends = [
-        sorted(filter(None, (EVENTS[event].severity for event in each))) for each in (one, other)
-    ]
-    rest = [Counter(event for event in each if not EVENTS[event].severity) for each in (one, other)]
-    alike = rest[0] == rest[1] and len(ends[0]) == len(ends[1])
-    rarer = how_rare(one) > how_rare(other)  # a rolling update is one event
-    return alike and not rarer and all(left <= right for left, right in zip(*ends, strict=True))
+    (ends, others), (worse, rest) = _ends(one), _ends(other)
+    alike = others == rest and len(ends) == len(worse)
+    rarer = alike and how_rare(one) > how_rare(other)  # a rolling update is one event
+    return (
+        alike and not rarer and all(left <= right for left, right in zip(ends, worse, strict=True))
+    )
+
+
+@cache
+def _ends(failures: Failures) -> tuple[tuple[int, ...], Failures]:
+    """Return how severely brokers end, the mildest first, and the other events."""
+    severities = sorted(filter(None, (EVENTS[event].severity for event in failures)))
+    return tuple(severities), tuple(sorted(one for one in failures if not EVENTS[one].severity))

@@ -14,7 +14,7 @@ from ackproof.audit.replication import (
     question_of,
     with_rules_in_force,
 )
-from ackproof.audit.risk import Kind, Subject, Text
+from ackproof.audit.risk import Kind, Subject, Text, fewest_copies, runs_of
 from ackproof.audit.setups import Setup
 from ackproof.audit.words import phrase
 from ackproof.safer_settings import BROKERS, STORAGE
@@ -99,13 +99,48 @@ def lost(setup: Setup) -> Lost:
 
 def _risk(setup: Setup, loss: Loss, in_force: Setup) -> Risk:
     failures = failures_of(loss.failures)
-    verb = "are lost" if loss.certain else "may be lost"
-    text = f"{phrase(failures, setup.partition.replication_factor)}: acked records {verb}"
-    case, cause = _OF_WAYS.get(loss.way, (case_of(in_force, failures), ""))
+    case, cause = _OF_WAYS.get(loss.way, ("", ""))
+    case = case or case_of(in_force, failures)
     cause = cause or (UNCLEAN_ELECTION if case in _UNCLEAN else _SOLE if loss.certain else "")
-    risk = KIND.risk(setup, failures, text=text, certain=loss.certain, case=case, cause=cause)
-    # Copies do not protect a record that a removed or late replica takes with it.
-    return replace(risk, rare=True, copies=None) if loss.rare else risk
+    return _loss(
+        failures,
+        certain=loss.certain,
+        rare=loss.rare,
+        case=case,
+        cause=cause,
+        replicas=setup.partition.replication_factor,
+        # Copies do not protect a record that a removed or late replica takes with it.
+        copies=None if loss.rare else fewest_copies(setup),
+        kafka_version=setup.partition.kafka_version,
+    )
+
+
+@cache
+def _loss(
+    failures: Failures,
+    *,
+    certain: bool,
+    rare: bool,
+    case: str,
+    cause: str,
+    replicas: int,
+    copies: int | None,
+    kafka_version: str,
+) -> Risk:
+    """Return a loss, which the setups of all topics share."""
+    verb = "are lost" if certain else "may be lost"
+    return Risk(
+        effect=Effect.LOST,
+        likelihood="certain" if certain else "possible",
+        failures=failures,
+        case=case,
+        text=f"{phrase(failures, replicas)}: acked records {verb}",
+        copies=copies,
+        runs=runs_of(case, Effect.LOST, kafka_version),
+        rare=rare,
+        cause=cause,
+        kind=KIND,
+    )
 
 
 def traced(setup: Setup, known: Risk) -> Risk:

@@ -165,6 +165,12 @@ def rules_of(one: Replication) -> Question:
     )
 
 
+@cache
+def waiting(one: Replication) -> Replication:
+    """Return the settings with a producer that waits for the replicas in sync."""
+    return replace(one, acks="all")
+
+
 def losing(setup: Setup, partition: Configuration) -> tuple[Failures, ...]:
     """Return the smallest losing sets of another partition of the same cluster; no rare ones."""
     return losing_sets(replication_of(setup, partition))

@@ -8,10 +8,10 @@ and `Setup.when` has the value. So every answer names the assumptions on which i
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
-from itertools import product
+from itertools import chain, product
 
 from ackproof import safer_settings
 from ackproof.audit.assumption import Versions, When
@@ -148,15 +148,52 @@ def setups(own: OwnConfig, *, topic: str = "") -> Iterator[tuple[Setup, ...]]:
     topic: only the topic of this name. Raises ScenarioError if there is none, or for a version that
     is not modelled.
     """
-    topics = [one for one in own.topics if (one.name == topic if topic else not hidden(one))]
-    if topic and not topics:
+    return chain.from_iterable(of_topics(own, topics_of(own, topic)))
+
+
+def topics_of(own: OwnConfig, name: str = "") -> list[Topic]:
+    """Return the topics to answer for, with one for all topics if no file names one.
+
+    name: only the topic of this name. Raises ScenarioError if there is none.
+    """
+    topics = [one for one in own.topics if (one.name == name if name else not hidden(one))]
+    if name and not topics:
         names = ", ".join(sorted(one.name for one in own.topics)) or "none"
-        raise ScenarioError(f"no file has a topic {topic!r}", hint=f"The files have: {names}.")
-    versions = tuple(_versions(own))
-    named = bool(topic) or any(not one.internal for one in topics)
-    for one in [*([] if named else [ANY_TOPIC]), *topics]:
-        for producer in writers(own, one):
-            yield tuple(_of(own, one, producer, versions))
+        raise ScenarioError(f"no file has a topic {name!r}", hint=f"The files have: {names}.")
+    named = bool(name) or any(not one.internal for one in topics)
+    return topics if named else [ANY_TOPIC, *topics]
+
+
+def of_topics(own: OwnConfig, topics: Iterable[Topic]) -> Iterator[tuple[tuple[Setup, ...], ...]]:
+    """Yield the setups of each of these topics, by producer.
+
+    Their own topics are this one and those of the brokers.
+    """
+    versions, written = tuple(_versions(own)), _Written()
+    brokers_own = tuple(filter(hidden, own.topics))
+    for one in topics:
+        alone = (one,) * bool(one.name)
+        others = (other for other in brokers_own if other is not one)
+        of_one = replace(own, topics=(*alone, *others))
+        yield tuple(
+            tuple(_of(of_one, one, producer, versions, written)) for producer in writers(own, one)
+        )
+
+
+class _Written:
+    """The settings in force of each producer with each version of brokers, computed once."""
+
+    def __init__(self) -> None:
+        self._known: list[tuple[Client | None, dict[str, tuple[ProducerSettings, ...]]]] = []
+
+    def by(self, producer: Client | None, kafka: str) -> tuple[ProducerSettings, ...]:
+        known = next((of for one, of in self._known if one is producer), None)
+        if known is None:
+            known = {}
+            self._known.append((producer, known))
+        if kafka not in known:
+            known[kafka] = tuple(producers(producer, kafka))
+        return known[kafka]
 
 
 def writers(own: OwnConfig, topic: Topic) -> Sequence[Client | None]:
@@ -178,17 +215,21 @@ def hidden(topic: Topic) -> bool:
 
 
 def _of(
-    own: OwnConfig, topic: Topic, producer: Client | None, versions: Sequence[_Version]
+    own: OwnConfig,
+    topic: Topic,
+    producer: Client | None,
+    versions: Sequence[_Version],
+    written: _Written,
 ) -> Iterator[Setup]:
     flushed = topic.settings.get(_FLUSHES[0]) or own.broker.get(_FLUSHES[1])
     storage = Given(str(own.storage.holder), own.storage.source) if own.storage else None
-    rebalances = _rebalances(own)
+    rebalances, racks_of, without_volume = _rebalances(own), _racks(own), emptied(own.storage)
     for (kafka, zookeeper, of_version), factor in product(versions, tuple(_replicas(own, topic))):
         combinations = product(
             tuple(_minima(own, topic, kafka, factor[0])),
             tuple(_unclean(own, topic, kafka, zookeeper=zookeeper)),
-            tuple(producers(producer, kafka)),
-            _racks(own),
+            written.by(producer, kafka),
+            racks_of,
         )
         for minimum, unclean, writes, racks in combinations:
             stated = {
@@ -233,8 +274,8 @@ def _of(
                 flushes_every_record=flushed is not None and flushed.value.strip() == "1",
                 defaults_hold=_defaults_hold(own, topic),
                 refusal=writes.refusal,
-                recreates=bool(emptied(own.storage)),
-                emptied=emptied(own.storage),
+                recreates=bool(without_volume),
+                emptied=without_volume,
             )
 
 

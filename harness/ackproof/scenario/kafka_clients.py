@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 from ackproof.kafka_versions import has_idempotence, numbers
@@ -201,6 +202,7 @@ def has_delivery_timeout(version: str) -> bool:
     return numbers(version) >= _DELIVERY_TIMEOUT_SINCE
 
 
+@cache
 def java_producer_defaults(version: str) -> Mapping[str, Value]:
     """Return the defaults of ProducerConfig that losses depend on, by version."""
     release = numbers(version)

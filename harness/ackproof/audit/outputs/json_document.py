@@ -59,7 +59,7 @@ def _risks(risks: Iterable[Risk]) -> list[dict[str, Any]]:
 
 def _risk(risk: Risk, variant_of: Risk | None = None) -> dict[str, Any]:
     own = _fields(risk)
-    del own["failing"], own["kind"], own["untraced"]
+    del own["failing"], own["kind"], own["untraced"], own["unremedied"]
     return {
         **own,
         "when": {key: str(value) for key, value in risk.when.items()},

@@ -52,8 +52,17 @@ def of_subject(subject: Subject) -> tuple[Callable[[Setup], Iterator[Risk]], ...
 
 def with_changes(risk: Risk, setup: Setup) -> Risk:
     """Return a risk with the changes that remove it, if its kind finds them now."""
-    find = next((one.changes for one in registered() if one.kind is risk.kind), None)
-    return replace(risk, decided_by=tuple(find(setup, risk))) if find else risk
+    find = _finding_changes(risk)
+    return replace(risk, decided_by=tuple(find(setup, risk)), unremedied=None) if find else risk
+
+
+def without_changes(risk: Risk, setup: Setup) -> Risk:
+    """Return a risk of a setup; `with_changes` adds later what its kind finds now."""
+    return replace(risk, unremedied=setup) if _finding_changes(risk) else risk
+
+
+def _finding_changes(risk: Risk) -> Callable[[Setup, Risk], Iterator[Decision]] | None:
+    return next((one.changes for one in registered() if one.kind is risk.kind), None)
 
 
 def kinds() -> dict[str, Kind]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 
 from ackproof.audit.answer import Decision, Effect, Risk
 from ackproof.audit.assumption import When
@@ -19,7 +20,7 @@ from ackproof.audit.effective import (
 )
 from ackproof.audit.failure import Failure, covers
 from ackproof.audit.losses import KIND as LOSSES
-from ackproof.audit.replication import losing, losing_sets, replication_of
+from ackproof.audit.replication import losing, losing_sets, replication_of, waiting
 from ackproof.audit.risk import Kind, Subject, Text, together
 from ackproof.audit.setups import MINIMUM, REPLICAS, UNCLEAN, Setup
 from ackproof.audit.words import phrase
@@ -84,8 +85,7 @@ def risks(setup: Setup) -> Iterator[Risk]:
 def _of_partition(
     setup: Setup, offsets: Configuration, replicas: Given, assumed: When
 ) -> Iterator[Risk]:
-    topic = replace(replication_of(setup), acks="all")
-    known, lost = losing_sets(topic), losing(setup, offsets)
+    known, lost = losing_sets(waiting(replication_of(setup))), losing(setup, offsets)
     unknown_version = setup.own.kafka is None
     sets = [
         failures
@@ -163,11 +163,24 @@ def _partition(setup: Setup, replicas: Given) -> Configuration | None:
     minimum = _of_offsets_topic(setup, MINIMUM)
     if not (replicas.value.isdecimal() and minimum.value.isdecimal() and int(replicas.value)):
         return None
-    return replace(
+    return _of_settings(
         setup.partition,
+        replicas=int(replicas.value),
+        minimum=max(int(minimum.value), 1),
+        unclean=_of_offsets_topic(setup, UNCLEAN).value.lower() == "true",
+    )
+
+
+@cache
+def _of_settings(
+    topic: Configuration, *, replicas: int, minimum: int, unclean: bool
+) -> Configuration:
+    """Return a partition of the offsets topic beside one of a topic."""
+    return replace(
+        topic,
         acks="all",
-        replication_factor=int(replicas.value),
-        min_insync_replicas=max(int(minimum.value), 1),
-        unclean_leader_election=_of_offsets_topic(setup, UNCLEAN).value.lower() == "true",
+        replication_factor=replicas,
+        min_insync_replicas=minimum,
+        unclean_leader_election=unclean,
         brokers=None,
     )

@@ -47,6 +47,8 @@ KIND = Kind(
 
 def risks(setup: Setup) -> Iterator[Risk]:
     """Yield what groups do, if records are kept for less than a week, the default."""
+    if not setup.consumers:
+        return
     settings = removal_settings(setup)
     short = [one for one in removals(settings, FOR_EVER) if one.key == RETENTION_MS]
     usual = DEFAULTS[RETENTION_MS]

@@ -8,11 +8,15 @@ from itertools import product
 
 import pytest
 
+from ackproof.audit import auditing
+from ackproof.audit import setups as module
 from ackproof.audit.answer import Effect
 from ackproof.audit.assumption import Versions
-from ackproof.audit.auditing import answered, audit_clusters
+from ackproof.audit.auditing import answered, audit_clusters, with_tables
+from ackproof.audit.detail import Detail
 from ackproof.audit.effective import of_producer
 from ackproof.audit.failure import Failure
+from ackproof.audit.finishing import finished
 from ackproof.audit.replication import found_sets
 from ackproof.audit.setups import Setup, eras_of, setups, unread, writers
 from ackproof.errors import ScenarioError
@@ -604,3 +608,45 @@ def test_setups_that_share_answers_have_the_same_ones_alone(values: dict[str, st
         alone = answered([setup])
         assert [*alone.of(0)] == [*together.of(number)]
         assert alone.survives[0] == together.survives[number]
+
+
+def test_a_producer_is_read_once_for_each_version_however_many_topics(monkeypatch) -> None:
+    read = []
+
+    def counted(client, kafka):
+        read.append(kafka)
+        return producers(client, kafka)
+
+    producers = module.producers
+    monkeypatch.setattr(module, "producers", counted)
+    topics = tuple(
+        Topic(name=f"orders-{number}", replication_factor=Given(str(number), at("topic:1")))
+        for number in range(1, 5)
+    )
+    groups = [*setups(own(kafka=None, mode=None, topics=topics))]
+    assert [group[0].topic for group in groups] == [*topics]
+    assert all(group[0].own.topics == (group[0].topic,) for group in groups)
+    assert sorted(read) == sorted({one.partition.kafka_version for one in groups[0]})
+
+
+def test_changes_of_other_risks_than_losses_are_searched_only_where_they_are_shown(
+    monkeypatch,
+) -> None:
+    found = []
+
+    def counted(risk, setup):
+        found.append(risk)
+        return with_changes(risk, setup)
+
+    with_changes = auditing.with_changes
+    monkeypatch.setattr(auditing, "with_changes", counted)
+    config = own(topics=tuple(Topic(name=f"orders-{number}") for number in range(2)))
+    whole = finished(audit_clusters([config]))
+    assert not found
+    shown = with_tables(whole, Detail.TABLES, 1).groups[0].answer
+    assert [risk.failures for risk in found] == [
+        risk.failures for risk in whole.groups[0].answer.risks if risk.unremedied
+    ]
+    everything = audit_clusters([config], detail=Detail.REMEDIES).answers[0]
+    changes = [risk.decided_by for risk in everything.risks if risk.effect is not Effect.LOST]
+    assert [one.decided_by for one in shown.risks if one.effect is not Effect.LOST] == changes
