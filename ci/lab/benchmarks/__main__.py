@@ -60,6 +60,19 @@ def boot(*, scenario: Booted = Path("acks"), repetitions: Repetitions = 5) -> No
 
 
 @app.command()
+def audit(
+    *,
+    topics: Annotated[int, typer.Option(min=1, help="Topics of the generated file.")] = 10_000,
+    repetitions: Repetitions = 3,
+) -> None:
+    """Measure the CPU time of audits: a producer's file, and topics of 400 kinds of settings."""
+    from benchmarks.audit import bench_audit
+
+    result = bench_audit(topics=topics, repetitions=repetitions)
+    _print(result, producer_to_start=result.producer_to_start, ms_per_kind=result.ms_per_kind)
+
+
+@app.command()
 def check(
     *,
     records: Annotated[

@@ -18,11 +18,12 @@ from typer.testing import CliRunner
 from ackproof.clients.shared_page import Progress
 from ackproof.errors import DiskError, WorkloadError
 from ackproof.ledger.producer_ledger import LedgerWriter, Origin
+from ackproof.own_config.reading import read_texts
 from ackproof_model.adversary import AdversaryModel, Budgets
 from ackproof_spark.anomaly import OF_CLIENTS, OF_REPLICAS, Anomaly
 from ackproof_spark.checks.comparison import Comparison
 from ackproof_spark.tables import LOCATION
-from benchmarks import check, ledger, model, ratios
+from benchmarks import audit, check, ledger, model, ratios
 from benchmarks.__main__ import app
 from benchmarks.ledger import WARM, LedgerBench, MemoryWatch, bench_ledger
 from benchmarks.peers import Peers, together
@@ -234,6 +235,39 @@ def test_reductions_that_change_an_answer_are_refused(monkeypatch):
     monkeypatch.setattr(model, "search", search)
     with pytest.raises(AssertionError, match="change the answer"):
         model.bench_reduction(workers=0, question=losing)
+
+
+def test_topics_of_all_kinds_are_audited_in_turns_with_a_producer(monkeypatch):
+    asked = []
+
+    def cpu_s(*words):
+        asked.append([word for word in words if not word.startswith("/")])
+        return {1: 0.2, 2: 0.6, 3: 4.6}[len(words)]
+
+    monkeypatch.setattr(audit, "cpu_s", cpu_s)
+    printed = CliRunner().invoke(app, ["audit", "--topics", "500", "--repetitions", "2"])
+    assert printed.exit_code == 0, printed.output
+    found = json.loads(printed.stdout)
+    assert (found["topics"], found["kinds"]) == (500, 400)
+    assert found["producer_to_start"] == pytest.approx(3.0)
+    assert found["ms_per_kind"] == pytest.approx(10.0)
+    assert asked == [["--version"], ["audit"]] + 2 * [["--version"], ["audit"], ["audit"]]
+
+
+def test_generated_topics_are_of_400_kinds():
+    [own] = read_texts({"topics.txt": "".join(audit.describe(audit.KINDS + 1)).encode()})
+    kinds = [
+        (one.replication_factor.value, *sorted((key, of.value) for key, of in one.settings.items()))
+        for one in own.topics
+    ]
+    assert len(kinds) == audit.KINDS + 1
+    assert len(set(kinds)) == audit.KINDS == 400
+
+
+def test_a_command_that_fails_has_no_cpu_time():
+    assert audit.cpu_s("--version") > 0
+    with pytest.raises(subprocess.CalledProcessError):
+        audit.cpu_s("audit", "no-such-file.yml")
 
 
 @pytest.fixture
