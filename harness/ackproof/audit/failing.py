@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from ackproof.audit.answer import Answer, Audit, Effect, Risk
-from ackproof.audit.identity import in_audit
+from ackproof.audit.identity import in_audit, of_each
 from ackproof.audit.promise import breaks, with_failing_promises
 from ackproof.errors import ScenarioError
 
@@ -88,14 +88,23 @@ def with_failing(audit: Audit, of: Sequence[Threshold]) -> Audit:
             if not (risk.rare and _who(found.answer) in better)
         }
 
-    def marked(answer: Answer, risk: Risk) -> Risk:
-        fails = breaks(answer, risk) or any(threshold.reached_by(risk) for threshold in of)
-        if fails and (new is None or in_audit(answer, risk) in new):
-            return replace(risk, failing=True)
-        return risk
+    def reaching(risk: Risk) -> bool:
+        return any(threshold.reached_by(risk) for threshold in of)
 
-    answers = (
-        replace(answer, risks=tuple(marked(answer, risk) for risk in answer.risks))
-        for answer in audit.answers
-    )
-    return with_failing_promises(replace(audit, answers=tuple(answers)))
+    def marked(answer: Answer, risk: Risk) -> Risk:
+        fails = reaching(risk) or breaks(answer, risk)
+        return _failing(risk, fails and (new is None or in_audit(answer, risk) in new))
+
+    if audit.promises or audit.difference:
+        answers = tuple(
+            replace(answer, risks=tuple(marked(answer, risk) for risk in answer.risks))
+            for answer in audit.answers
+        )
+    else:
+        each = of_each(audit.answers, lambda risk: _failing(risk, reaching(risk)))
+        answers = tuple(replace(answer, risks=risks) for answer, risks in each)
+    return with_failing_promises(replace(audit, answers=answers))
+
+
+def _failing(risk: Risk, fails: bool) -> Risk:
+    return replace(risk, failing=True) if fails else risk

@@ -11,7 +11,7 @@ from dataclasses import replace
 from ackproof.audit.answer import Answer, Audit, Effect, Group, Outcome, Risk, Verdict, Ways
 from ackproof.audit.assumption import Versions
 from ackproof.audit.failure import Failures, how_rare, milder
-from ackproof.audit.identity import identity
+from ackproof.audit.identity import identity, of_each
 from ackproof.audit.losses import traced
 from ackproof.audit.promise import breaks
 from ackproof_model.kafka_settings import ACKS, REPLICATION_FACTOR
@@ -123,19 +123,22 @@ def _weakness(answer: Answer) -> tuple[int, ...]:
 def _alike(answers: Iterable[Answer]) -> list[list[Answer]]:
     """Return groups of answers that differ only in the topic's name."""
     groups: dict[object, list[Answer]] = {}
-    for answer in answers:
-        groups.setdefault(_apart_from_topic(answer), []).append(answer)
+    for answer, marks in of_each(answers, _marked):
+        groups.setdefault((*_apart_from_topic(answer), marks), []).append(answer)
     return list(groups.values())
 
 
-def _apart_from_topic(answer: Answer) -> object:
+def _marked(risk: Risk) -> object:
+    return identity(risk), bool(risk.accepted), risk.failing
+
+
+def _apart_from_topic(answer: Answer) -> tuple[object, ...]:
     return (
         answer.cluster,
         answer.producer,
         answer.consumer,
         tuple(sorted((key, given.value) for key, given in answer.settings.items())),
         answer.unstated,
-        tuple((identity(risk), bool(risk.accepted), risk.failing) for risk in answer.risks),
         answer.survives,
         answer.undecided,
         answer.promised,

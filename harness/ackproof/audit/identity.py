@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from ackproof.audit.answer import Answer, Effect, Risk
 from ackproof.audit.assumption import Condition
 from ackproof.audit.failure import Failures, kinds
+
+_Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +56,28 @@ def digest(answer: Answer, *facts: str) -> str:
     """Return a digest of facts of an answer."""
     where = (answer.cluster, answer.topic, answer.producer, answer.consumer)
     return hashlib.sha256("\0".join((*where, *facts)).encode()).hexdigest()
+
+
+def of_each(
+    answers: Iterable[Answer], of: Callable[[Risk], _Value]
+) -> Iterator[tuple[Answer, tuple[_Value, ...]]]:
+    """Yield each answer with a value for each of its risks.
+
+    Alike topics share most of their risks: `of` is asked once for those at the same place.
+    """
+    known: dict[tuple[str, str, str], list[tuple[Risk, _Value]]] = {}
+    for answer in answers:
+        who = (answer.cluster, answer.producer, answer.consumer)
+        before = known.get(who, [])
+        if len(before) != len(answer.risks):
+            before = [(risk, of(risk)) for risk in answer.risks]
+        else:
+            before = [
+                one if one[0] is risk else (risk, of(risk))
+                for one, risk in zip(before, answer.risks, strict=True)
+            ]
+        known[who] = before
+        yield answer, tuple(value for _, value in before)
 
 
 def losses_after(risks: Iterable[Risk], failures: Failures) -> list[Risk]:
