@@ -297,20 +297,25 @@ def _decision(setups: Sequence[Setup], change: Change, *others: Change) -> Decis
 def _sends_again(setup: Setup, plan: _Plan) -> bool:
     """Whether a producer that is not idempotent waits for followers only after some changes.
 
-    Then a send has no answer in more cases: a follower lags, or the leader moves.
+    Then a send has no answer in more cases: a follower lags, or the leader moves. A sole replica
+    waits for the one that a move adds.
     """
     before = replication_of(setup)
     after = _after_all(before, plan)
-    waited = before.acks == "all" and before.replicas > 1
-    waits = after.acks == "all" and after.replicas > 1
+    more = _waited_for(after) > _waited_for(before)
     partition, client = setup.partition, setup.producer
-    if waited or not waits or hidden(setup.topic) or partition.idempotence or not partition.retries:
+    if not more or hidden(setup.topic) or partition.idempotence or not partition.retries:
         return False
     if client is None:
         return True
     settings = {**client.settings, ACKS: Given("all", NoFile.CHANGED)}
     waiting = producers(replace(client, settings=settings), partition.kafka_version)
     return any(not one.idempotence for one in waiting)
+
+
+def _waited_for(one: Replication) -> int:
+    """Return for how many replicas an ack may wait, at most two."""
+    return min(one.replicas, 2) if one.acks == "all" else 0
 
 
 def with_prices(changes: Iterable[Decision], setups: Iterable[Setup]) -> tuple[Decision, ...]:

@@ -29,6 +29,7 @@ from ackproof.kafka_versions import (
 )
 from ackproof.own_config.configuration import (
     Client,
+    Default,
     Given,
     NoFile,
     OwnConfig,
@@ -252,7 +253,7 @@ def _of(
                     writes,
                     replicas=factor[0],
                     minimum=minimum[0],
-                    unclean=unclean[0] == 1,
+                    unclean=None if isinstance(unclean[1].source, Default) else unclean[0] == 1,
                     zookeeper=zookeeper,
                 ),
                 when={
@@ -286,7 +287,7 @@ def _configuration(
     *,
     replicas: int,
     minimum: int,
-    unclean: bool,
+    unclean: bool | None,
     zookeeper: bool,
 ) -> Configuration:
     brokers = own.brokers.value if own.brokers else 0

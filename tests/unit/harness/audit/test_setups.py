@@ -430,7 +430,7 @@ def test_the_active_controller_elects_by_its_own_setting(mode: str, of_controlle
     )
     setup = only(config)
     unclean = mode == "kraft" and of_controllers == "true"
-    assert setup.partition.unclean_leader_election is unclean
+    assert setup.partition.unclean_election is unclean
     assert setup.settings[key].value == str(unclean).lower()
     origin = str(setup.settings[key].source)
     assert origin.startswith("controller.properties" if unclean else "")
