@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import product
 
+from ackproof.audit import merging
 from ackproof.audit.answer import Answer, Decision, Effect, Risk
-from ackproof.audit.auditing import audit_clusters
+from ackproof.audit.auditing import answered, audit_clusters
 from ackproof.audit.detail import Detail
-from ackproof.audit.failure import covers
+from ackproof.audit.failure import Failure, Failures, covers
+from ackproof.audit.setups import hidden, setups
 from ackproof.kafka_versions import DEFAULT_KAFKA, numbers
 from ackproof.own_config.configuration import (
     Client,
@@ -25,6 +28,10 @@ from ackproof.safer_settings import BROKERS, KAFKA, spelled
 from ackproof_model import kafka_settings as names
 from ackproof_model.configuration import Profile
 from ackproof_model.removal import setting_names
+from support.questions import key, question
+
+After = Mapping[tuple[str, str], tuple[Risk, ...]]
+"""The risks by topic and producer, after a change."""
 
 ON_RECORDS = (
     Effect.LOST,
@@ -191,17 +198,21 @@ class Trial:
 
 
 def trials(answer: Answer) -> Iterator[Trial]:
-    """Yield each change with the risks that it removes; first the first one of the table."""
+    """Yield each change with the risks that it removes; first the first one of the table.
+
+    A change has another price where other values are assumed.
+    """
     named: dict[object, list[Risk]] = {}
     changes: dict[object, Decision] = {}
     for one in answer.alternatives[:1]:
-        changes[_key(one.changes[0])] = one.changes[0]
+        changes[_key(one.changes[0]), one.changes[0].stops] = one.changes[0]
     for risk in answer.risks:
         for change in risk.decided_by:
-            changes.setdefault(_key(change), change)
-            named.setdefault(_key(change), []).append(risk)
-    for key, change in changes.items():
-        yield Trial(change=change, named=tuple(named.get(key, ())))
+            name = _key(change), change.stops
+            changes.setdefault(name, change)
+            named.setdefault(name, []).append(risk)
+    for name, change in changes.items():
+        yield Trial(change=change, named=tuple(named.get(name, ())))
 
 
 def _key(change: Decision) -> tuple[str, ...]:
@@ -215,30 +226,69 @@ def _values(risk: Risk) -> Iterator[dict[str, str]]:
         yield dict(zip(split, values, strict=True))
 
 
-def added(risk: Risk, before: Answer, trial: Trial) -> bool:
+@dataclass(frozen=True)
+class Before:
+    """An answer. covering: its risks that larger sets of failures have, too, by what is asked."""
+
+    answer: Answer
+    covering: dict[tuple[Effect, Failures], tuple[Risk, ...]] = field(default_factory=dict)
+
+    @cached_property
+    def refusals(self) -> tuple[Risk, ...]:
+        """The risks by which no record is acked, whatever fails."""
+        return tuple(
+            risk
+            for risk in self.answer.risks
+            if risk.effect in (Effect.WRITES_STOP, Effect.REFUSED)
+            and risk.likelihood == "certain"
+            and not risk.failures
+        )
+
+    def of(self, risk: Risk) -> tuple[Risk, ...]:
+        name = risk.effect, risk.failures
+        if name not in self.covering:
+            self.covering[name] = tuple(
+                other
+                for other in self.answer.risks
+                if other.effect is risk.effect and covers(other.failures, risk.failures)
+            )
+        return self.covering[name]
+
+
+def added(risk: Risk, before: Before, trial: Trial) -> bool:
     """Whether a risk is new, for some values for which the change is proposed."""
-    others = [
-        other
-        for other in before.risks
-        if other.effect is risk.effect and covers(other.failures, risk.failures)
-    ]
+    others = before.of(risk)
+    if any(not other.when for other in others):
+        return False
     proposed = [values for one in trial.named for values in _values(one)] or [{}]
     return any(
         not any(_holds(other, values) for other in others)
         for values in _values(risk)
-        if any(_agree(values, named) and _asked(values, named, before) for named in proposed)
+        if not _refused(values, before)
+        and any(
+            _agree(values, named) and _asked(values, named, before.answer) for named in proposed
+        )
     )
+
+
+def _refused(values: Mapping[str, str], before: Before) -> bool:
+    """Whether no record was acked before, which is neither lost nor written twice."""
+    return any({*one.when} <= {*values} and _holds(one, values) for one in before.refusals)
 
 
 def _asked(values: Mapping[str, str], named: Mapping[str, str], before: Answer) -> bool:
     """Whether the values were possible before.
 
-    One broker has one replica of each topic, and one replica has no second min.insync.replicas.
+    A topic has at most as many replicas as there are brokers, and one replica has no second
+    min.insync.replicas.
     """
     factor = before.settings.get(names.REPLICATION_FACTOR)
     replicas = named.get(names.REPLICATION_FACTOR, factor.value if factor else "")
     assumed = set(before.unstated) - ({names.MIN_INSYNC_REPLICAS} if replicas == "1" else set())
-    return assumed.issuperset(values.keys() & {names.MIN_INSYNC_REPLICAS, names.REPLICATION_FACTOR})
+    brokers = before.asked.setups[0].own.brokers if before.asked else None
+    return assumed.issuperset(
+        values.keys() & {names.MIN_INSYNC_REPLICAS, names.REPLICATION_FACTOR}
+    ) and not (brokers and int(values.get(names.REPLICATION_FACTOR, "1")) > brokers.value)
 
 
 def _agree(one: Mapping[str, str], other: Mapping[str, str]) -> bool:
@@ -252,30 +302,61 @@ def _holds(risk: Risk, values: Mapping[str, str]) -> bool:
     )
 
 
-def faults(own: OwnConfig) -> Iterator[str]:
-    """Yield what is wrong with the changes that are proposed for a configuration."""
-    known: dict[object, Mapping[object, Answer]] = {}
-    for answer in audit_clusters([own], detail=Detail.CHANGED | Detail.REMEDIES).answers:
-        for trial in trials(answer):
-            key = _key(trial.change)
-            if key not in known:
-                after = made(own, trial.change)
-                known[key] = {} if after is None else _answers(after)
-            yield from faults_of(own, answer, trial, known[key])
+@dataclass(frozen=True, slots=True)
+class Trials:
+    """Tries the changes that are proposed for configurations; equal questions are asked once.
+
+    faults: what is wrong with the changes, by question. after: the risks of changed ones.
+    """
+
+    faults: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    after: dict[str, After] = field(default_factory=dict)
+
+    def of(self, own: OwnConfig) -> tuple[str, ...]:
+        """Return what is wrong with the changes that are proposed for a configuration."""
+        asked = question(own)
+        name = key(asked)
+        if name not in self.faults:
+            self.faults[name] = tuple(self._faults(asked))
+        return self.faults[name]
+
+    def _faults(self, own: OwnConfig) -> Iterator[str]:
+        for answer in audit_clusters([own], detail=Detail.CHANGED | Detail.REMEDIES).answers:
+            before = Before(answer)
+            for trial in trials(answer):
+                yield from faults_of(own, before, trial, self.risks_of(made(own, trial.change)))
+
+    def risks_of(self, own: OwnConfig | None) -> After:
+        """Return the risks of a configuration; none for a change that cannot be made here."""
+        if own is None:
+            return {}
+        name = key(own)
+        if name not in self.after:
+            self.after[name] = _risks(own)
+        return self.after[name]
 
 
-def _answers(own: OwnConfig) -> Mapping[object, Answer]:
-    return {(one.topic, one.producer): one for one in audit_clusters([own]).answers}
+def _risks(own: OwnConfig) -> After:
+    """Return the risks by topic and producer as an audit has them, but without their changes."""
+    visible = [one for one in own.topics if not hidden(one)]
+    others = tuple(one for one in own.topics if hidden(one))
+    alone = [replace(own, topics=(one, *others)) for one in visible]
+    if all(one.internal for one in visible):
+        alone.append(replace(own, topics=others))
+    return {
+        (group[0].topic.name, group[0].producer.name if group[0].producer else ""): tuple(
+            risk for risk, _ in merging.risks(answered(group))
+        )
+        for one in alone
+        for group in setups(one)
+    }
 
 
 def faults_of(
-    own: OwnConfig,
-    answer: Answer,
-    trial: Trial,
-    after: Mapping[object, Answer] | None = None,
+    own: OwnConfig, before: Before, trial: Trial, after: After | None = None
 ) -> Iterator[str]:
-    """Yield what is wrong with a change. after: the answers with it; empty for one in words."""
-    change = trial.change
+    """Yield what is wrong with a change. after: the risks with it; empty for one in words."""
+    change, answer = trial.change, before.answer
     which = f"{answer.topic}/{answer.producer}: {'/'.join(filter(None, _key(change)))}"
     if change.value == change.change:
         yield f"{which}: is there already"
@@ -285,7 +366,7 @@ def faults_of(
         yield f"{which}: only {most} brokers"
     if after is None:
         changed_own = made(own, change)
-        after = {} if changed_own is None else _answers(changed_own)
+        after = {} if changed_own is None else _risks(changed_own)
     if not after:
         return
     changed = after.get((answer.topic, answer.producer))
@@ -293,15 +374,15 @@ def faults_of(
         yield f"{which}: no answer after it"
         return
     began = any(not risk.failures and risk.likelihood == "certain" for risk in trial.named)
-    for risk in changed.risks if not began else ():
+    for risk in changed if not began else ():
         if (
             risk.effect in ON_RECORDS
             and not excepted(risk, change, own.release)
-            and added(risk, answer, trial)
+            and added(risk, before, trial)
         ):
             yield f"{which}: new: {_shown(risk)}"
         unnamed = risk.effect in STOPS and risk.effect not in change.stops
-        if unnamed and added(risk, answer, trial):
+        if unnamed and added(risk, before, trial):
             yield f"{which}: a price without a name: {_shown(risk)}"
     for risk in trial.named:
         if any(
@@ -310,7 +391,7 @@ def faults_of(
             and other.case == risk.case
             and other.text == risk.text
             and dict(other.when) == dict(risk.when)
-            for other in changed.risks
+            for other in changed
         ):
             yield f"{which}: still: {_shown(risk)}"
 
@@ -323,20 +404,24 @@ def excepted(risk: Risk, change: Decision, kafka: str) -> bool:
     """Whether a change is known to have this risk as its price, or the risk is not new.
 
     Before 0.11 no producer is idempotent, so that acks=all has its duplicates as a price, which the
-    cost names. auto.offset.reset=earliest: what was skipped is repeated, which is the purpose.
+    cost names; one that becomes idempotent by an upgrade has the rare B55.
+    auto.offset.reset=earliest: what was skipped is repeated, which is the purpose.
     B12: rare, and only a partition with several replicas can have it; the upgrade stands beside.
     B27: several failures are reported only where the topic itself loses nothing by them, and an
     assumed number of replicas only where min.insync.replicas is assumed: a safer topic shows more.
     B56, B57: rare; only three replicas can have the first, only eligible leader replicas the other.
+    Replicas can be moved only where there are more brokers than replicas.
     """
-    more = change.setting in (BROKERS, names.REPLICATION_FACTOR)
+    brokers = change.setting == BROKERS or f"{BROKERS}=" in change.together_with
+    more = brokers or change.setting == names.REPLICATION_FACTOR
     more |= f"{names.REPLICATION_FACTOR}=" in change.together_with
     assumed = names.OFFSETS_TOPIC_REPLICATION_FACTOR in risk.when
     plain = bool(kafka) and not Profile.of(kafka).transactions
     return (
-        (plain and risk.case in ("B17", "B18"))
+        (plain and risk.case in ("B17", "B18", "B55"))
         or (change.setting.endswith("auto.offset.reset") and risk.effect is Effect.REPROCESSED)
         or (risk.case == "B12" and more)
+        or (brokers and Failure.REASSIGNMENT in risk.failures)
         or (risk.rare and risk.case in ("B56", "B57"))
         or (risk.case == "B27" and (len(risk.failures) > 1 or assumed))
     )

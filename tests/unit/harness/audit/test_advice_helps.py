@@ -6,30 +6,25 @@ after fewer failures, and can be made at all. `ci/lab/audit-advice` takes every 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
 import pytest
 
-from ackproof.audit.answer import Answer, Decision, Effect
+from ackproof.audit.answer import Answer, Decision, Effect, Risk
 from ackproof.audit.auditing import audit_clusters
 from ackproof.audit.detail import Detail
-from ackproof.audit.setups import eras_of
 from ackproof.errors import ScenarioError
-from ackproof.own_config.configuration import Count, NoFile, OwnConfig
-from ackproof.own_config.reading import read_clusters
+from ackproof.own_config.configuration import Count, Given, NoFile, OwnConfig, kafka_default
+from ackproof.own_config.reading import read_clusters, read_texts
 from support import sampling
-from support.advice import Trial, faults, faults_of
+from support.advice import Before, Trial, Trials, faults_of
+from support.inputs import DATA, FILES, VERSIONS
+from support.questions import key, question
 
-DATA = Path(__file__).parents[3] / "data"
-FILES = sorted(
-    path
-    for folder in ("own_config", "cases")
-    for path in (DATA / folder).iterdir()
-    if path.is_file() and path.name not in ("expected.json", "refused.json")
-)
-VERSIONS = ("3.9.1", *(era.release for era in eras_of("")))
+TRIALS = Trials()
 _PAIRS = [
     (file, version)
     for file, version in product(FILES, VERSIONS)
@@ -41,7 +36,7 @@ _PAIRS = [
 def test_a_proposed_change_can_be_made_and_helps(file: Path, version: str) -> None:
     try:
         clusters = read_clusters([file], kafka=version)
-        found = [fault for own in clusters if own.read for fault in faults(own)]
+        found = [fault for own in clusters if own.read for fault in TRIALS.of(own)]
     except ScenarioError:
         pytest.skip("not a configuration of this version")
     assert not found
@@ -64,7 +59,7 @@ _MINIMUM = Decision(setting="min.insync.replicas", value="2", source=NoFile.CHAN
 
 
 def _found(own: OwnConfig, answer: Answer, change: Decision) -> list[str]:
-    return [*faults_of(own, answer, Trial(change=change))]
+    return [*faults_of(own, Before(answer), Trial(change=change))]
 
 
 def test_the_trial_finds_an_advice_that_loses_more(own: OwnConfig, answer: Answer) -> None:
@@ -94,7 +89,7 @@ def test_the_trial_finds_a_change_that_removes_nothing(own: OwnConfig, answer: A
     lost = next(risk for risk in answer.risks if risk.effect is Effect.LOST)
     useless = Decision(setting="acks", value="", source=NoFile.CHANGED, change="all")
     trial = Trial(change=useless, named=(lost,))
-    assert any("still: lost" in fault for fault in faults_of(own, answer, trial))
+    assert any("still: lost" in fault for fault in faults_of(own, Before(answer), trial))
 
 
 def test_the_trial_makes_the_second_change_of_a_pair(own: OwnConfig, answer: Answer) -> None:
@@ -105,3 +100,66 @@ def test_the_trial_makes_the_second_change_of_a_pair(own: OwnConfig, answer: Ans
     assert not _found(own, answer, flush)
     pair = replace(flush, together_with="min.insync.replicas=1")
     assert any("new: lost" in fault for fault in _found(own, answer, pair))
+
+
+BROKERS = (
+    "process.roles=broker,controller\nnode.id=1\n"
+    "controller.quorum.voters=1@a:9093,2@b:9093,3@c:9093\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("kafka", "brokers", "producer"),
+    [
+        pytest.param("3.9.2", "default.replication.factor=1\n", "acks=1\n", id="a sole copy"),
+        pytest.param("0.10.2.2", "", "acks=1\n", id="unclean election by default"),
+        pytest.param(
+            "0.10.2.2", "unclean.leader.election.enable=true\n", "acks=all\n", id="stated"
+        ),
+    ],
+)
+def test_changes_of_small_inputs_help(kafka: str, brokers: str, producer: str) -> None:
+    broker = BROKERS if kafka > "3" else "broker.id=1\nzookeeper.connect=a:2181\n"
+    texts = {"server.properties": broker + brokers, "p.properties": f"{producer}retries=5\n"}
+    files = {name: text.encode() for name, text in texts.items()}
+    assert not [fault for own in read_texts(files, kafka=kafka) for fault in Trials().of(own)]
+
+
+def plain(risks: Iterable[Risk]) -> list[str]:
+    return sorted(
+        repr((one.effect, one.likelihood, one.failures, sorted(one.when.items()), one.case))
+        for one in risks
+    )
+
+
+def answers(own: OwnConfig) -> list[list[str]]:
+    return [plain(one.risks) for one in audit_clusters([own]).answers]
+
+
+def test_files_with_one_question_have_one_answer() -> None:
+    """A question has no lines and no names of files, and equal ones are asked once."""
+    alike: dict[str, list[OwnConfig]] = {}
+    for file in FILES:
+        for own in read_clusters([file], kafka="4.1.1"):
+            alike.setdefault(key(question(own)), []).append(own)
+    several = [found for found in alike.values() if len(found) > 1 and found[0].read]
+    assert len(several) > 3
+    for first, *others in several[:4]:
+        assert all(answers(one) == answers(question(first)) for one in (first, others[-1]))
+
+
+def test_another_value_and_another_origin_of_a_value_are_other_questions() -> None:
+    """The control: an origin may decide, such as a default that an upgrade changes."""
+    [stated] = read_texts({"p.properties": b"acks=1\n"}, kafka="4.1.1")
+    [longer] = read_texts({"a.properties": b"# a line\nacks = 1\n"}, kafka="4.1.1")
+    [other] = read_texts({"p.properties": b"acks=0\n"}, kafka="4.1.1")
+    kafka = replace(stated, kafka=Given("4.1.1", kafka_default()))
+    first, *others = (key(question(own)) for own in (stated, longer, other, kafka))
+    assert [first == one for one in others] == [True, False, False]
+
+
+def test_a_trial_asks_what_an_audit_asks(own: OwnConfig) -> None:
+    trials = Trials()
+    assert trials.of(own) == ()
+    [(_, after)] = trials.risks_of(question(own)).items()
+    assert [plain(after)] == answers(own)
