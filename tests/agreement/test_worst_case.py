@@ -1,6 +1,6 @@
 """The worst case of a schedule allows everything that the exact search of it finds.
 
-`ACKPROOF_AGREEMENT=full pytest tests/agreement` (`ci/lab/agreement`) compares all schedules.
+`ci/lab/agreement` compares all schedules.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pytest
 
 from ackproof.scenario.model import Scenario
 from ackproof_model.perturbations import WorstCase
-from agreement.sampling import FULL, sample
+from agreement.sampling import FULL, sample, with_progress
 from agreement.schedules import (
     Document,
     Searches,
@@ -43,7 +43,7 @@ def reported(kind: str, count: int, searches: Searches, found: Sequence[str]) ->
 def test_a_single_fault_is_within_its_worst_case_and_within_a_random_block() -> None:
     searches, found = Searches(MOST_STATES), []
     pairs = sample(list(single()), every=89)
-    for documents in pairs:
+    for documents in with_progress(pairs):
         alone, block = (Scenario.model_validate(one) for one in documents)
         contradictions = [
             *unexpected(alone, searches),
@@ -56,7 +56,7 @@ def test_a_single_fault_is_within_its_worst_case_and_within_a_random_block() -> 
 def test_drawn_schedules_are_within_their_worst_case(tmp_path: Path) -> None:
     searches, found = Searches(MOST_STATES), []
     seeds = sample(range(2_000), every=60)
-    for seed in seeds:
+    for seed in with_progress(seeds):
         scenario = drawn(seed, tmp_path)
         found += [f"seed {seed}: {one}" for one in dict.fromkeys(unexpected(scenario, searches))]
     reported("drawn schedules", len(seeds), searches, found)
@@ -65,7 +65,7 @@ def test_drawn_schedules_are_within_their_worst_case(tmp_path: Path) -> None:
 def test_stored_schedules_are_within_their_worst_case() -> None:
     searches, found = Searches(MOST_STATES), []
     documents = sample(of_stored_runs(), every=20)
-    for document in documents:
+    for document in with_progress(documents):
         scenario = Scenario.model_validate(document)
         found += [
             f"{title(document)}: {one}" for one in dict.fromkeys(unexpected(scenario, searches))
