@@ -404,12 +404,14 @@ def excepted(risk: Risk, change: Decision, kafka: str) -> bool:
     """Whether a change is known to have this risk as its price, or the risk is not new.
 
     Before 0.11 no producer is idempotent, so that acks=all has its duplicates as a price, which the
-    cost names; one that becomes idempotent by an upgrade has the rare B55.
+    cost names.
     auto.offset.reset=earliest: what was skipped is repeated, which is the purpose.
     B12: rare, and only a partition with several replicas can have it; the upgrade stands beside.
     B27: several failures are reported only where the topic itself loses nothing by them, and an
     assumed number of replicas only where min.insync.replicas is assumed: a safer topic shows more.
-    B56, B57: rare; only three replicas can have the first, only eligible leader replicas the other.
+    Before 3.7 an offsets topic with fewer replicas than its minimum accepts nothing to be lost.
+    B55, B56, B57: rare; older brokers do not have the first, only three replicas can have the
+    second, only eligible leader replicas the third.
     Replicas can be moved only where there are more brokers than replicas.
     """
     brokers = change.setting == BROKERS or f"{BROKERS}=" in change.together_with
@@ -418,10 +420,11 @@ def excepted(risk: Risk, change: Decision, kafka: str) -> bool:
     assumed = names.OFFSETS_TOPIC_REPLICATION_FACTOR in risk.when
     plain = bool(kafka) and not Profile.of(kafka).transactions
     return (
-        (plain and risk.case in ("B17", "B18", "B55"))
+        (plain and risk.case in ("B17", "B18"))
         or (change.setting.endswith("auto.offset.reset") and risk.effect is Effect.REPROCESSED)
         or (risk.case == "B12" and more)
         or (brokers and Failure.REASSIGNMENT in risk.failures)
-        or (risk.rare and risk.case in ("B56", "B57"))
-        or (risk.case == "B27" and (len(risk.failures) > 1 or assumed))
+        or (risk.rare and risk.case in ("B55", "B56", "B57"))
+        or (risk.case == "B27" and (len(risk.failures) > 1 or assumed or change.setting == KAFKA))
+        or (risk.case == "B27" and f"{KAFKA}=" in change.together_with)
     )
