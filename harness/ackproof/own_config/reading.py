@@ -310,6 +310,8 @@ def _outcome(
     except RefusalError as refusal:
         return name, refusal
     except NotYamlError as error:
+        if _language(source) == "Shell":
+            return name, _unrecognised(source)
         where = f" (line {error.line})" if error.line else ""
         return name, RefusalError(f"not valid YAML or JSON{where}: {error}")
     warnings = tuple(dict.fromkeys((*source.warnings, *part.warnings)))
@@ -387,7 +389,10 @@ _SOURCES = (
     (r"^(import|from) \w+.*|^def |^class \w+.*:$", "Python"),
     (r"\bconst \w+ = |\) => |require\(", "JavaScript"),
     (r"^using [\w.]+;|new (Producer|Consumer)Config", "C#"),
+    (r"^(data )?class \w+\(|\bfun \w+\(", "Kotlin"),
 )
+#: How a script begins that does not name its shell.
+_COMMANDS = re.compile(r"(curl|kubectl|oc) |cat <<.*\| *(kubectl|oc) ")
 
 
 _CLOUDFORMATION = r"""(?m)^\s*["']?Type["']?\s*:\s*["']?AWS::\w+::"""
@@ -424,9 +429,9 @@ def _of_tool(tool: str) -> str:
 
 def _language(source: Source) -> str:
     """Return the programming language of a text; '' if the text is not a program."""
-    if re.match(r"#!.*sh\b", source.text):
-        return "Shell"
     code = "\n".join(line for line in source.lines if line.lstrip()[:1] not in ("#", "!"))
+    if re.match(r"#!.*sh\b", source.text) or _COMMANDS.match(code.lstrip()):
+        return "Shell"
     return next((name for shows, name in _SOURCES if re.search(shows, code, re.MULTILINE)), "")
 
 

@@ -176,3 +176,21 @@ def test_blocks_without_end_are_refused() -> None:
     text = "akka.kafka.producer {\n" + "a {\n" * 3_000 + "acks = 1\n"
     [own] = read_texts({"application.conf": text.encode()})
     assert [refused.file for refused in own.refused] == ["application.conf"]
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        (
+            "cat << EOF | kubectl apply -f -\napiVersion: kafka.strimzi.io/v1\nkind: Kafka\nEOF\n",
+            "shell",
+        ),
+        ('curl -X PUT http://c:8083/kafka -d \'{\n"connector.class": "a.B"\n}\'\n', "shell"),
+        ("data class KafkaConfig(\n    val replicationFactor: Short = 1\n)\n", "Kotlin"),
+    ],
+)
+def test_a_script_without_a_first_line_and_other_programs_are_named(text: str, kind: str) -> None:
+    [own] = read_texts({"settings.txt": text.encode()})
+    [refused] = own.refused
+    cause = "a shell script" if kind == "shell" else f"{kind} source"
+    assert cause in refused.reason
