@@ -42,7 +42,8 @@ def write(run_dir: Path, *, sends: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("prefix", "name"), [("", "run"), ("file:", "a%20run"), ("file://", "a run")]
+    ("prefix", "name"),
+    [("", "run"), ("file:", "a%20run"), ("file://", "a run"), ("", "a [0-9] {run} *?")],
 )
 def test_both_readers_of_a_run_read_the_same_files(
     spark: SparkSession, elsewhere: Path, tmp_path: Path, prefix: str, name: str

@@ -26,7 +26,7 @@ from ackproof_spark.spark.functions import (
     union,
 )
 from ackproof_spark.spark.small_data import from_arrow
-from ackproof_spark.spark.storage import address
+from ackproof_spark.spark.storage import LITERALLY, address
 from ackproof_spark.tables import (
     LOCATION,
     OPTIONAL,
@@ -348,7 +348,7 @@ def read_tables(spark: SparkSession, run_dirs: Sequence[str], name: str) -> Data
         )
     if not found:
         return no_rows(spark, SCHEMAS[name])
-    reader = spark.read.schema(spark_schema(SCHEMAS[name]))
+    reader = spark.read.schema(spark_schema(SCHEMAS[name])).options(**LITERALLY)
     return reader.parquet(*map(address, found), pathGlobFilter=PARTS)
 
 
@@ -358,7 +358,8 @@ def read_table(spark: SparkSession, run_dir: Path | str, name: str, schema: pa.S
 
     place = f"{address(run_dir)}/{LOCATION[name]}"
     try:
-        table = spark.read.schema(spark_schema(schema)).parquet(place, pathGlobFilter=PARTS)
+        reader = spark.read.schema(spark_schema(schema)).options(**LITERALLY)
+        table = reader.parquet(place, pathGlobFilter=PARTS)
         _ = table.schema  # Spark Connect would report a missing path only later
         return table
     except AnalysisException as error:

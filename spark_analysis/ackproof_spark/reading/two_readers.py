@@ -26,7 +26,7 @@ from ackproof_spark.reading.final_log import (
 from ackproof_spark.reading.record_columns import IDENTITY_COLUMNS, RECORD_COLUMNS
 from ackproof_spark.reading.run_tables import PARTITION
 from ackproof_spark.spark.functions import DataFrame, F, SparkSession, union
-from ackproof_spark.spark.storage import address, store
+from ackproof_spark.spark.storage import LITERALLY, address, store
 from ackproof_spark.tables import DISAGREEMENTS, FINAL_LOG, LOCATION
 
 
@@ -62,7 +62,7 @@ def fetched(
 ) -> DataFrame:
     """Return the records of `fetch`, in `tables.FINAL_LOG`'s columns."""
     schema = RECORD_COLUMNS if application is None else f"{RECORD_COLUMNS}, {IDENTITY_COLUMNS}"
-    records = spark.read.schema(schema).parquet(address(folder))
+    records = spark.read.schema(schema).options(**LITERALLY).parquet(address(folder))
     return as_final_log(records, application, run_id=run_id)
 
 

@@ -18,6 +18,9 @@ from ackproof_spark.errors import AnalysisError
 from ackproof_spark.spark.functions import DataFrame, F
 from ackproof_spark.spark.small_data import from_arrow
 
+#: Options of a reader that takes a path literally: otherwise `[ ] { } * ?` in it are a pattern. The
+#: name is private to Spark (`DataSource.GLOB_PATHS_KEY`).
+LITERALLY = {"__globPaths__": "false"}
 #: The scheme of an address, and of one on a local disk.
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 _FILE = re.compile(r"file:(//(?=/))?")
@@ -57,7 +60,7 @@ def store(frame: DataFrame, place: str, *, few: bool = False) -> DataFrame:
     written = Observation("written")
     counted = frame.observe(written, F.count("*").alias("rows"))
     counted.write.mode("overwrite").parquet(place)
-    stored = frame.sparkSession.read.schema(frame.schema).parquet(place)
+    stored = frame.sparkSession.read.schema(frame.schema).options(**LITERALLY).parquet(place)
     rows, there = written.get["rows"], stored.count()
     if rows != there:
         raise AnalysisError(
