@@ -10,6 +10,7 @@ from ackproof.kafka_versions import complete, numbers
 from ackproof.own_config import environment
 from ackproof.own_config.configuration import (
     Count,
+    Default,
     Given,
     Holder,
     Settings,
@@ -22,6 +23,12 @@ from ackproof.own_config.parts import Format, Mount, Mounts, Node, Part, Source
 from ackproof.own_config.storage import log_dirs, of_container
 from ackproof.own_config.tree import Block, Text, block, flat, items, text
 from ackproof.scenario.kafka_keys import known
+from ackproof_model.kafka_settings import (
+    DEFAULT_REPLICATION_FACTOR,
+    OFFSETS_TOPIC_REPLICATION_FACTOR,
+    TRANSACTION_STATE_LOG_MIN_ISR,
+    TRANSACTION_STATE_LOG_REPLICATION_FACTOR,
+)
 
 #: Names of a sub-chart in the values of another chart.
 _CHARTS = ("kafka", "cp-kafka", "bitnami-kafka")
@@ -70,7 +77,7 @@ def _chart(source: Source, chart: Block, root: Block) -> Part | None:
     """Read a chart's values. root: of the file, which may have those of ZooKeeper's chart."""
     if not _MARKS & chart.keys() and any(map(_of_clients, chart)):
         return None  # a client's settings in camelCase, of which brokers have some, too
-    common = _overrides(source, chart)
+    common = {**_of_older_bitnami(chart), **_overrides(source, chart)}
     nodes = []
     for name in ("controller", "broker"):
         pool = block(chart, name)
@@ -121,6 +128,24 @@ def _chart(source: Source, chart: Block, root: Block) -> Part | None:
         topics=topics,
         unread=tuple(_configured_elsewhere(source, chart)) if nodes else (),
     )
+
+
+#: Values that only Bitnami's chart before KRaft has, each with 1 in its `values.yaml`.
+_OLDER_BITNAMI = {
+    "offsetsTopicReplicationFactor": OFFSETS_TOPIC_REPLICATION_FACTOR,
+    "transactionStateLogReplicationFactor": TRANSACTION_STATE_LOG_REPLICATION_FACTOR,
+    "transactionStateLogMinIsr": TRANSACTION_STATE_LOG_MIN_ISR,
+    "defaultReplicationFactor": DEFAULT_REPLICATION_FACTOR,
+}
+
+
+def _of_older_bitnami(chart: Block) -> Settings:
+    """Return the chart's own values of these settings if its values state one of them."""
+    image = text(chart, "image", "repository") or text(chart, "image") or "bitnami"
+    if "bitnami" not in image or not _OLDER_BITNAMI.keys() & chart.keys():
+        return {}
+    origin = Default("Bitnami's chart with such values")
+    return {key: Given("1", origin) for key in _OLDER_BITNAMI.values()}
 
 
 #: Where Bitnami's chart has the name of a ConfigMap that replaces the file of the brokers.

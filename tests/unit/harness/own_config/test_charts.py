@@ -66,6 +66,21 @@ def test_values_with_an_image_and_a_number_of_brokers_say_which_version_and_how_
     assert own.brokers.value == 3
 
 
+@pytest.mark.parametrize(
+    ("text", "copies"),
+    [
+        ("replicaCount: 3\ndefaultReplicationFactor: 3\n", "1"),
+        ("replicaCount: 3\noffsetsTopicReplicationFactor: 3\n", "3"),
+        ("replicaCount: 3\nimage: other/kafka\ndefaultReplicationFactor: 3\n", None),
+        (VALUES, None),
+    ],
+)
+def test_values_of_bitnamis_older_chart_have_its_defaults(text: str, copies: str | None) -> None:
+    given = read(text).broker.get("offsets.topic.replication.factor")
+    assert (given and given.value) == copies
+    assert not given or copies == "3" or "Bitnami" in str(given.source)
+
+
 def test_a_setting_that_brokers_and_transactions_have_in_their_names_is_the_brokers() -> None:
     own = read("replicaCount: 3\ntransactionStateLogReplicationFactor: 3\nacks: all\n")
     assert own.broker["transaction.state.log.replication.factor"].value == "3"
