@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from ackproof.own_config.configuration import Client, Given, NoFile, Origin, Topic
-from ackproof.own_config.names import is_consumers, is_librdkafka, is_producers
+from ackproof.own_config.names import (
+    is_consumers,
+    is_librdkafka,
+    is_producers,
+    is_stated,
+    misspelt,
+)
 from ackproof.own_config.parts import Part, Source
 from ackproof.own_config.tree import Text
 
@@ -17,6 +23,16 @@ def count(source: Source, pairs: Mapping[str, Text], names: tuple[str, ...]) -> 
     """Return a count; None if it is not stated, or -1, the brokers' default."""
     values = {name: pairs[name] for name in names if name in pairs and pairs[name] != "-1"}
     return next(iter(source.settings(values).values()), None)
+
+
+def warn_of_misspelt(source: Source, pairs: Mapping[str, Text], framework: str) -> None:
+    """Warn of each name that is almost the name of a setting of Connect or Streams."""
+    source.warnings.extend(
+        f"{source.name}:{value.line}: {key}: {framework.capitalize()} has no setting of this name; "
+        f"did you mean {near!r}?"
+        for key, value in pairs.items()
+        if not is_stated(key) and (near := misspelt(key, (framework,)))
+    )
 
 
 PREFIXES = {("producer", ""): "producer.", ("consumer", ""): "consumer."}

@@ -135,7 +135,7 @@ def misspelt_of_client(key: str, scope: Scope) -> str:
     """
     if is_known(key) or is_known(key.replace("_", ".")):
         return ""
-    names = [*known(scope), *KNOWN]
+    names = [*known(scope), *KNOWN, *ALIASES]
     return next(iter(get_close_matches(key, names, n=1, cutoff=0.85)), "")
 
 

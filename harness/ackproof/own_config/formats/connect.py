@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ackproof.own_config.clients import PREFIXES, clients, count, under
+from ackproof.own_config.clients import PREFIXES, clients, count, under, warn_of_misspelt
 from ackproof.own_config.configuration import KAFKA_CONNECT, Client, Default, Given, Topic
 from ackproof.own_config.names import is_consumers, is_producers
 from ackproof.own_config.parts import Format, Part, Source, UnrecognisedError
@@ -40,6 +40,8 @@ def settings(source: Source, pairs: Mapping[str, Text]) -> Part | None:
         return _connector(source, pairs)
     if not (worker or any(map(is_producers, produced)) or any(map(is_consumers, consumed))):
         return None
+    if worker:
+        warn_of_misspelt(source, pairs, "connect")
     support = support_of(source, pairs)
     exactly_once = support is not None and support.value.lower() == "enabled"
     if exactly_once:  # Worker.exactlyOnceSourceTaskProducerConfigs: whatever the worker says

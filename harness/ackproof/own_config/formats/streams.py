@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ackproof.own_config.clients import PREFIXES, REPLICAS, clients, count, under
+from ackproof.own_config.clients import PREFIXES, REPLICAS, clients, count, under, warn_of_misspelt
 from ackproof.own_config.configuration import KAFKA_STREAMS, Default, Given, Topic
 from ackproof.own_config.parts import Format, Part, Source
 from ackproof.own_config.properties import read_as
@@ -29,6 +29,7 @@ def streams(source: Source, pairs: Mapping[str, Text], shape: str = "Kafka Strea
     are transactional and consumers read what is committed. Settings of clients without a prefix are
     for all clients (`getClientPropsWithPrefix`); some it never takes from a file.
     """
+    warn_of_misspelt(source, pairs, "streams")
     guarantee = pairs.get("processing.guarantee", Text.at("", 0))
     exactly_once = guarantee.startswith("exactly_once")
     consumed = {

@@ -86,3 +86,23 @@ def test_a_profile_whose_channels_are_not_kafkas_adds_no_producer(
         f"application.properties ({name}) (profile test)" for name in producers
     ]
     assert own.consumers[0].settings["auto.offset.reset"].value == "earliest"
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("application.id=a\nprocessing.garantee=exactly_once_v2\n", "processing.guarantee"),
+        ("application.id=a\nproducer.linger.ms=5\nstate.dir=/s\n", ""),
+        (
+            "offset.storage.topic=o\noffset.storage.replication.facter=1\n",
+            "offset.storage.replication.factor",
+        ),
+        ("offset.storage.topic=o\nconsumer.max.poll.records=1\nproducer.acks=1\n", ""),
+        ("bootstrap.servers=k\nquene.buffering.max.ms=5\nacks=1\n", "queue.buffering.max.ms"),
+    ],
+)
+def test_a_misspelt_setting_of_a_framework_or_of_librdkafka_is_named(text: str, meant: str) -> None:
+    [own] = read_texts({"app.properties": text.encode()})
+    named = [one for one in own.warnings if "did you mean" in one]
+    assert [one for one in named if f"did you mean {meant!r}" in one] == named
+    assert bool(named) is bool(meant)
