@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -77,6 +78,49 @@ def test_elections_of_the_preferred_replica_alone_lose_after_three_ends(
     assert loses_by_missed_epoch(question(), counts, events=events, balanced=True) is lost
     assert may_miss_an_epoch(question(), counts, balanced=True) is lost
     assert not may_miss_an_epoch(question(), counts, balanced=False)
+
+
+@pytest.mark.parametrize("minimum", [1, 2])
+@pytest.mark.parametrize(
+    ("counts", "lost"),
+    [
+        ({"reassignments": 1, "leader_moves": 1, "kills": 1}, True),
+        ({"reassignments": 2, "leader_moves": 1}, True),
+        ({"reassignments": 1, "leader_moves": 2}, True),
+        ({"reassignments": 1, "kills": 2}, False),
+    ],
+)
+def test_two_replicas_that_move_are_not_known_to_keep_what_a_third_may_have_truncated(
+    counts: dict[str, int], lost: bool, minimum: int
+) -> None:
+    two = replace(question(minimum=minimum), replicas=2)
+    model = two.model(budgets=Budgets(**counts), misses_epochs=True, spare_brokers=1)
+    found = search(model)
+    assert found.complete or found.lost
+    assert found.lost is lost  # `leader_moves` may elect each member of the ISR
+    for balanced in (False, True):
+        assert not lost or may_miss_an_epoch(two, Counts(**counts), balanced=balanced)
+    sole = replace(two, replicas=1, min_insync_replicas=1)
+    assert not may_miss_an_epoch(sole, Counts(**counts), balanced=True)
+
+
+def test_moves_may_change_the_preferred_replica_which_the_balancer_elects(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(
+        sys.modules[successors.__module__],
+        "can_move_leader",
+        lambda controller, number: (
+            number == controller.assignment.replicas[0] and can_move_leader(controller, number)
+        ),
+    )
+    asked = question(elr=False)
+    budgets = Budgets(reassignments=3, leader_moves=3)
+    orders = ((1, 0, 2), (0, 1, 2), (2, 0, 1))
+    assert search(asked.model(budgets=budgets, targets=orders, misses_epochs=True)).lost
+    assert may_miss_an_epoch(asked, Counts(reassignments=3), balanced=True)
+    assert not may_miss_an_epoch(asked, Counts(reassignments=3), balanced=False)
+    assert not may_miss_an_epoch(asked, Counts(reassignments=2), balanced=True)
 
 
 def test_a_rack_is_one_event_and_zookeeper_mode_is_not_decided() -> None:
