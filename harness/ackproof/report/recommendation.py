@@ -18,7 +18,7 @@ from ackproof.runs.verdict import REMOVED, PartAvailability, Verdict, Word
 
 _PROVEN = "the model finds no way to lose an acked record under these faults"
 _BEYOND = (
-    "This holds for these faults: `ackproof audit` says after which other failures a configuration "
+    "This is about these faults: `ackproof audit` says after which other failures a configuration "
     "loses records."
 )
 
@@ -54,9 +54,7 @@ def _of_group(cells: Sequence[Cell], summary: Summary, among: str) -> list[str]:
     else:
         use = f"Of {among}, use" if among else "Use"
         lines = [f"{use} {name}: {_kept(safest, summary)}."]
-        lines += filter(None, [price(safest, summary)])
-        if safest.predicted == "impossible":
-            lines.append(_BEYOND)
+        lines += filter(None, [price(safest, summary), _BEYOND])
     if safest.safer and (more := _of_settings(safest.safer)) and safest.safer.steps:
         lines.append(f"To go further than {name}: {more}")
     return lines
@@ -141,7 +139,8 @@ def of_run(verdict: Verdict, safer: Safer | None) -> str:
         parts = [protocol] if enough else [_of_settings(safer), protocol]
     else:
         parts = []
-    return " ".join(filter(None, parts))
+    said = [*filter(None, parts)]
+    return " ".join([*said, _BEYOND] if said else said)
 
 
 def _of_protocol(safer: Safer) -> str:

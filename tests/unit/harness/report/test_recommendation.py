@@ -68,9 +68,10 @@ def test_no_configuration_is_recommended_if_all_lost(acks_0, acks_1, snapshot):
 
 
 def test_the_advice_for_trials_says_how_often_such_runs_may_lose(snapshot):
-    line, price = recommendation.of_comparison(summary())
+    line, price, beyond = recommendation.of_comparison(summary())
     assert "51 %" in line
     assert f"{line}\n{price}" == snapshot
+    assert beyond.startswith("This is about these faults: `ackproof audit` says")
 
 
 def test_the_advice_goes_to_the_end_with_a_prediction_for_each_step(acks_1, snapshot):
@@ -114,8 +115,12 @@ def test_a_client_with_protocol_2_is_advised_if_it_excludes_an_anomaly(
         f"transaction.version=2: with that, the model finds no way to {what} under these faults."
     )
     line = recommendation.of_run(acks_1.verdict, safer)
-    assert line.endswith(said)
-    assert other in line.removesuffix(said) if other else line == said
+    beyond = (
+        "This is about these faults: `ackproof audit` says after which other failures a "
+        "configuration loses records."
+    )
+    assert line.endswith(f"{said} {beyond}")
+    assert other in line.removesuffix(said) if other else line == f"{said} {beyond}"
     assert recommendation.of_run(acks_all.verdict, safer).startswith(
         f"{said} Keep this configuration"
     )
