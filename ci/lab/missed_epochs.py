@@ -1,9 +1,12 @@
-"""Counts missed leader epochs, and losses by them, in a run without held requests.
+"""Counts missed leader epochs, and losses by them, in runs without held requests.
 
-`ci/lab/missed-epochs` calls it. In each turn broker 2, the preferred leader of every partition, is
-restarted, so that 3 leads. When 2 is in sync again, 3 is paused until the balancer has elected 2
-and 2 was stopped again, which makes 3 the leader; then 3 is killed. The pause is shorter than a
-broker's session, so 3 stays in the ISR, and may apply both elections at once.
+`ci/lab/missed-epochs` calls it. In each turn broker 3, which leads every partition, is cut off from
+the controllers for some seconds, and nothing else is. Meanwhile the balancer elects broker 2, and,
+after a change of the preferred order, 3 again. Once 3 reaches the controllers it may apply both
+elections at once; after its first ack it is killed. All partitions of a turn are one try.
+
+(While 3 does not reach the controllers, no other broker can end by SIGTERM: a controller lets a
+broker shut down only once every active broker has read that its leaders have moved.)
 """
 
 from __future__ import annotations
@@ -12,14 +15,18 @@ import argparse
 import json
 import math
 import re
+import signal
 import sys
+import time
 from bisect import bisect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import truth
 from rich.console import Console
+from truth import store, stored
 
 from ackproof.cluster.pool import ClusterPool
 from ackproof.containers.engine import connect
@@ -29,8 +36,15 @@ from ackproof.kafka_versions import DEFAULT_KAFKA
 from ackproof.progress import ConsoleReporter
 from ackproof.runs.directory import table_rows
 from ackproof.scenario.loader import load
+from ackproof_faults.conditions.durations import parse_duration
 
 RUNS = Path(__file__).parents[2] / "runs" / "missed-epochs"
+
+RESULTS = truth.RESULTS / "missed_epochs.jsonl"
+
+#: Counts of a run that are summed.
+SUMMED = ("turns", "elections", "missed_epochs", "turns_with_a_missed_epoch",
+          "acks_below_a_truncation", "acked", "lost", "turns_that_lost")  # fmt: skip
 
 #: The quantile of the normal distribution for two sides and 95 %.
 _Z = 1.959964
@@ -42,41 +56,80 @@ _PREVIOUS = re.compile(r"Previous leader (?:Some\()?(\d+)\)? and previous leader
 
 
 def main() -> int:
-    """Print the counts; return 0 unless the run is inconclusive."""
+    """Run until as many turns are stored as are wanted; return 0 unless a run is inconclusive."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kafka", default=DEFAULT_KAFKA)
     parser.add_argument("--partitions", type=int, default=1000)
-    parser.add_argument("--time", default="30m", help="begin no turn after this time")
+    parser.add_argument("--turns", type=int, default=50, help="in all, with those that are stored")
+    parser.add_argument("--per-run", type=int, default=5, help="turns of a run, judged together")
+    parser.add_argument("--session", default="18s", help="broker.session.timeout.ms")
     parser.add_argument("--rate", default="500/s")
+    parser.add_argument("--budget", default="720m", help="begin no run after this time")
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--table", action="store_true", help="only print what is stored")
     parser.add_argument("--judge", metavar="RUN", type=Path, help="count in a run that is stored")
     chosen = parser.parse_args()
-    run_dir = chosen.judge or _run(chosen)
-    verdict = judge_run(run_dir)
-    print(json.dumps({"verdict": verdict.verdict, "reason": verdict.reason, **counts(run_dir)}))
-    return 0 if verdict.verdict == "holds" else 1
+    if chosen.judge:
+        print(json.dumps(_judged(chosen.judge)))
+        return 0
+    # As Ctrl-C, so that `timeout` or a closed terminal leaves nothing behind.
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
+    found = [one for one in stored(chosen.results) if _alike(one, chosen)]
+    until = time.monotonic() + parse_duration(chosen.budget)
+    code = 0
+    while not chosen.table and (left := chosen.turns - total(found)["turns"]) > 0:
+        if time.monotonic() > until:
+            break
+        one = _run(chosen, min(left, chosen.per_run))
+        store(chosen.results, [one])
+        found.append(one)
+        print(f"{total(found)['turns']} of {chosen.turns} turns: {json.dumps(one)}", flush=True)
+        if one["verdict"] != "holds":
+            code = 1
+            if not one["turns"]:
+                break
+    print(json.dumps(total(found)))
+    return code
 
 
-def _run(chosen: argparse.Namespace) -> Path:
+def _alike(one: Mapping[str, Any], chosen: argparse.Namespace) -> bool:
+    return (one["kafka"], one["partitions"]) == (chosen.kafka, chosen.partitions)
+
+
+def _run(chosen: argparse.Namespace, turns: int) -> dict[str, Any]:
+    """Run some turns on a new cluster, and return their line of the results."""
     RUNS.mkdir(parents=True, exist_ok=True)
     path = RUNS / "missed-epochs.yaml"
-    path.write_text(json.dumps(scenario(chosen)))  # YAML contains JSON
+    path.write_text(json.dumps(scenario(chosen, turns)))  # YAML contains JSON
     (configured,) = load(path)
     engine, reporter = connect(), ConsoleReporter(Console(stderr=True))
     with ClusterPool(engine, reuse=False) as pool:
-        return recorded(configured, out=RUNS, client=engine, reporter=reporter, pool=pool)
+        run_dir = recorded(configured, out=RUNS, client=engine, reporter=reporter, pool=pool)
+    return {"kafka": chosen.kafka, "partitions": chosen.partitions, **_judged(run_dir)}
 
 
-def scenario(chosen: argparse.Namespace) -> dict[str, Any]:
+def _judged(run_dir: Path) -> dict[str, Any]:
+    verdict = judge_run(run_dir)
+    return {"verdict": verdict.verdict, "reason": verdict.reason, **counts(run_dir)}
+
+
+def scenario(chosen: argparse.Namespace, turns: int) -> dict[str, Any]:
+    order = {"fault": "reassign", "topic": "orders", "within": "60s", "heal_after": "1s"}
+    waits = {"fault": "none", "heal_after": "1s"}
     turn = [
-        {"fault": "restart", "id": "first", "target": 2, "when": "leader of orders-0 == 2",
-         "or_after": "30s", "heal_when": "leader of orders-0 == 3", "heal_after": "10s"},
-        {"fault": "pause", "id": "paused", "target": 3, "when": "isr of orders-0 == 3",
-         "or_after": "60s", "heal_when": "again began", "heal_after": "15s"},
-        {"fault": "restart", "id": "again", "target": 2, "when": "leader of orders-0 == 2",
-         "or_after": "16s", "heal_when": "gone began", "heal_after": "30s"},
-        {"fault": "kill", "id": "gone", "target": 3, "when": ["paused ended", "1 more acked"],
-         "or_after": "10s", "heal_when": "leader of orders-0 == 1", "heal_after": "90s"},
-        {"fault": "none", "id": "whole", "when": "gone recovered", "heal_after": "1s"},
+        {**order, "id": "first", "to": [3, 2, 1], "when": "isr of orders-0 == 3"},
+        {**waits, "id": "leads", "when": "leader of orders-0 == 3", "or_after": "30s"},
+        {"fault": "partition", "id": "cut", "target": 3, "peers": "controllers",
+         "when": "isr of orders-0 == 3", "or_after": "30s", "heal_when": "back ended"},
+        {**order, "id": "away", "to": [2, 3, 1]},
+        {**waits, "id": "led", "when": "leader of orders-0 == 2", "or_after": "10s"},
+        # Should 3 end, broker 1 is the next.
+        {**order, "id": "again", "to": [3, 1, 2]},
+        {**waits, "id": "back", "when": "leader of orders-0 == 3", "or_after": "10s"},
+        {"fault": "kill", "id": "gone", "target": 3, "when": ["cut ended", "1 more acked"],
+         "or_after": "10s", "heal_when": "leader of orders-0 == 1", "heal_after": "60s"},
+        {**waits, "id": "whole", "when": "gone recovered"},
     ]  # fmt: skip
     return {
         "version": 1,
@@ -86,10 +139,9 @@ def scenario(chosen: argparse.Namespace) -> dict[str, Any]:
         "cluster": {
             "settings": {
                 "auto.leader.rebalance.enable": True,
-                "leader.imbalance.check.interval.seconds": 12,
+                "leader.imbalance.check.interval.seconds": 2,
                 "leader.imbalance.per.broker.percentage": 0,
-                # On a busy machine a shutdown in the pause takes 20 s and more.
-                "broker.session.timeout.ms": 40000,
+                "broker.session.timeout.ms": round(1000 * parse_duration(chosen.session)),
             }
         },
         "topics": {
@@ -105,13 +157,15 @@ def scenario(chosen: argparse.Namespace) -> dict[str, Any]:
             "records": 100_000_000,
             "seconds": "240m",
             "tail": 100,
+            # A probe has two clients for each partition.
+            "probe": False,
             "may_stop_for": ["OUT_OF_ORDER_SEQUENCE_NUMBER"],
             "settings": {
                 "acks": "all", "enable.idempotence": True, "delivery.timeout.ms": 120_000,
             },
         },
         "expect": {"loss": "any"},
-        "faults": [{"sequence": turn, "for": chosen.time}],
+        "faults": [{"sequence": turn, "repeat": turns}],
     }  # fmt: skip
 
 
@@ -145,8 +199,14 @@ def counts(run_dir: Path) -> dict[str, Any]:
         "acked": len(acked),
         "lost": len(lost),
         "turns_that_lost": len(losing),
-        "upper_bound": round(wilson(len(losing), len(turns)), 4) if turns else None,
     }
+
+
+def total(found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the sums of results, and the bound of the share of turns that lose."""
+    sums: dict[str, Any] = {key: sum(one[key] for one in found) for key in SUMMED}
+    turns = sums["turns"]
+    return {**sums, "upper_bound": round(wilson(sums["turns_that_lost"], turns), 4) if turns else 1}
 
 
 def _turns(began: Sequence[datetime], times: Iterable[datetime]) -> set[int]:
@@ -217,4 +277,8 @@ def wilson(losing: int, turns: int) -> float:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.stderr.write("missed-epochs: interrupted; every run that was judged is stored\n")
+        sys.exit(130)

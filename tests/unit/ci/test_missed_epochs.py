@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from missed_epochs import Missed, early_acks, elections, missed_epochs, wilson
+from missed_epochs import SUMMED, Missed, early_acks, elections, missed_epochs, total, wilson
 
 
 def at(second: float) -> datetime:
@@ -86,3 +86,10 @@ def test_every_new_leader_is_an_election() -> None:
 )
 def test_the_bound_is_wilsons(losing: int, turns: int, bound: float) -> None:
     assert round(wilson(losing, turns), 4) == bound
+
+
+def test_a_series_has_the_bound_of_all_its_turns() -> None:
+    runs = [{**dict.fromkeys(SUMMED, 0), "turns": 5, "turns_that_lost": lost} for lost in (0, 1)]
+    assert total(runs)["turns"] == 10
+    assert total(runs)["upper_bound"] == round(wilson(1, 10), 4)
+    assert total([])["upper_bound"] == 1
