@@ -235,6 +235,9 @@ class Operations(Protocol):
     def reassign(self, replicas: Mapping[TopicPartition, Sequence[int]]) -> None:
         """Request other replicas; do not wait until they have copied everything."""
 
+    def cancel_reassignment(self, replicas: Mapping[TopicPartition, Sequence[int]]) -> None:
+        """Cancel the moves of these partitions, which have these replicas now."""
+
     def add_partitions(self, topic: str, count: int) -> None:
         """Increase the topic's partitions to `count`."""
 

@@ -15,12 +15,13 @@ leader are dropped.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from pydantic import Field
 
 from ackproof_faults.evidence import Evidence, FaultError
+from ackproof_faults.fault import Problem, Shape
 from ackproof_faults.interfaces.cluster import Cluster, Placement
 from ackproof_faults.operations._operation import Topic, TopicOperation, describe
 from ackproof_model.effects import AddsPartitions, Configures, Effects, Elects, Reassigns, Removes
@@ -187,28 +188,59 @@ def _led(partitions: Topic) -> bool:
 
 
 class Reassign(TopicOperation):
-    """Move partitions to these replicas."""
+    """Move partitions to these replicas, or cancel their moves."""
 
     explained = True
     fault: Literal["reassign"] = "reassign"
     proof = "the controllers' metadata log, or ZooKeeper, lists the new replicas"
     to: list[int] = Field(
-        min_length=1, description="broker ids, the preferred leader first", examples=[[2, 3, 1]]
+        default_factory=list,
+        description="broker ids, the preferred leader first",
+        examples=[[2, 3, 1]],
+    )
+    cancel: bool = Field(
+        default=False, description="cancel the moves in progress; then without `to`"
     )
 
     @property
     def effects(self) -> Effects:
-        to = tuple(self.to)
-        return (Reassigns(topic=self.topic, partition=self.partition, to=to, count=len(to)),)
+        to, count = tuple(self.to), len(self.to) or None
+        return (Reassigns(topic=self.topic, partition=self.partition, to=to, count=count),)
 
-    def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
-        """Request the new replicas, which must differ from the current replicas or their order."""
+    def problems(self, shape: Shape) -> Iterator[Problem]:
+        yield from super().problems(shape)
+        if bool(self.to) == self.cancel:
+            yield "to", "name the brokers to move to, or say `cancel: true` in place of them"
+
+    def inject(self, cluster: Cluster, nodes: Sequence[int]) -> Topic | None:
+        """Request the new replicas, which must differ from the current replicas or their order.
+
+        Returns the partitions before a cancellation.
+        """
+        if self.cancel:
+            moving = self.existing(cluster)
+            replicas = {(self.topic, number): one.replicas for number, one in moving.items()}
+            cluster.operations.cancel_reassignment(replicas)
+            return moving
         partitions = self.existing(cluster, lambda found: not self._placed(found))
         if self._placed(partitions):
             raise FaultError(f"there is nothing to move: {describe(self.topic, partitions)}")
         cluster.operations.reassign(dict.fromkeys(self.topic_partitions(list(partitions)), self.to))
+        return None
 
-    def verify(self, cluster: Cluster, nodes: Sequence[int], done: None) -> Evidence:
+    def verify(self, cluster: Cluster, nodes: Sequence[int], done: Topic | None) -> Evidence:
+        if done is not None:
+            before = done
+            partitions = self.await_change(
+                cluster,
+                lambda found: any(
+                    set(one.replicas) < set(before[number].replicas)
+                    for number, one in found.items()
+                    if number in before
+                ),
+                "no move was cancelled",
+            )
+            return self.evidence(partitions, moved=partitions)
         partitions = self.await_change(
             cluster,
             lambda found: all(map(self._requested, found.values())),
@@ -226,11 +258,11 @@ class Reassign(TopicOperation):
         """
         return partition.replicas[: len(self.to)] == tuple(self.to)
 
-    def verify_healed(self, cluster: Cluster, nodes: Sequence[int], done: None) -> bool:
+    def verify_healed(self, cluster: Cluster, nodes: Sequence[int], done: Topic | None) -> bool:
         """Whether every partition has exactly these replicas, or those of a later move, in sync."""
         partitions = self.current(cluster)
         in_sync = all(set(one.isr) == set(one.replicas) for one in partitions.values())
-        if not partitions or not in_sync or self._placed(partitions):
+        if not partitions or not in_sync or self.cancel or self._placed(partitions):
             return bool(partitions) and in_sync
         decided = self.decided(cluster)
         return bool(decided) and not any(map(self._requested, decided.values()))

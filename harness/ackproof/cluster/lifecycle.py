@@ -73,6 +73,28 @@ def begin_reassignment(
     cluster: ClusterNodes, replicas: Mapping[TopicPartition, Sequence[int]]
 ) -> None:
     """Request other replicas; raise ClusterError with Kafka's reason if it refuses."""
+    # Without --additional the tool refuses every move while another one is not complete.
+    _reassignment_tool(cluster, replicas, "--execute", of_brokers=" --additional")
+
+
+def cancel_reassignment(
+    cluster: ClusterNodes, replicas: Mapping[TopicPartition, Sequence[int]]
+) -> None:
+    """Cancel the moves of partitions that have these replicas; raise ClusterError if refused."""
+    if numbers(cluster.topology.kafka) < _REASSIGN_BY_BROKERS:
+        raise ClusterError(
+            f"Kafka {cluster.topology.kafka} cannot cancel a move: 2.6 and later can"
+        )
+    _reassignment_tool(cluster, replicas, "--cancel")
+
+
+def _reassignment_tool(
+    cluster: ClusterNodes,
+    replicas: Mapping[TopicPartition, Sequence[int]],
+    action: str,
+    *,
+    of_brokers: str = "",
+) -> None:
     plan = {
         "version": 1,
         "partitions": [
@@ -82,13 +104,12 @@ def begin_reassignment(
     }
     node, topology = cluster.running_broker(), cluster.topology
     if numbers(topology.kafka) >= _REASSIGN_BY_BROKERS:
-        # Without --additional the tool refuses every move while another one is not complete.
-        server = f"--bootstrap-server {cluster.internal_address(node)} --additional"
+        server = f"--bootstrap-server {cluster.internal_address(node)}{of_brokers}"
     else:
         server = f"--zookeeper {topology.controllers[0].name}:{topology.ports['CONTROLLER']}"
     script = f"cat > /tmp/reassignment.json <<< '{json.dumps(plan)}'\n" + kafka_command(
         TOOLS["kafka-reassign-partitions"],
-        f"{server} --reassignment-json-file /tmp/reassignment.json --execute",
+        f"{server} --reassignment-json-file /tmp/reassignment.json {action}",
     )
     commands.run_script(node, script, "the reassignment")
 
@@ -167,6 +188,10 @@ class NodeOperations:
     def reassign(self, replicas: Mapping[TopicPartition, Sequence[int]]) -> None:
         with refusals("the reassignment"):
             begin_reassignment(self._cluster, replicas)
+
+    def cancel_reassignment(self, replicas: Mapping[TopicPartition, Sequence[int]]) -> None:
+        with refusals("the cancellation"):
+            cancel_reassignment(self._cluster, replicas)
 
     @refusals("another broker")
     def add_broker(self) -> None:

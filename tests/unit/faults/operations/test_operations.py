@@ -51,6 +51,10 @@ class Paper:
         for (topic, number), brokers in replicas.items() if self.obeys else ():
             self.topics[topic][number] = placement(brokers[0], *brokers)
 
+    def cancel_reassignment(self, replicas: Mapping[TopicPartition, Sequence[int]]) -> None:
+        for (topic, number), brokers in replicas.items() if self.obeys else ():
+            self.topics[topic][number] = placement(brokers[0], *brokers[:-1])
+
     def add_partitions(self, topic: str, count: int) -> None:
         for number in range(len(self.topics[topic]), count if self.obeys else 0):
             self.topics[topic][number] = placement(1, 1, 2)
@@ -239,6 +243,15 @@ def test_the_controllers_decide_whether_an_operation_is_verified(
     old = OldMetadata(obeys=obeys, topics={"t": {0: decided}}, known={0: known})
     window = inject(fault, FakeCluster(operations=old), clock=clock).window
     assert window.verified is obeys
+
+
+@pytest.mark.parametrize("obeys", [True, False])
+def test_a_move_in_progress_is_cancelled(obeys: bool) -> None:
+    (fault,) = STEPS.validate_python([{"fault": "reassign", "topic": "t", "cancel": True}])
+    assert isinstance(fault, Fault)
+    moving = placement(2, 3, 2, 1)
+    operations = OldMetadata(obeys=obeys, topics={"t": {0: moving}}, known={0: moving})
+    assert inject(fault, FakeCluster(operations=operations), clock=clock).window.verified is obeys
 
 
 @pytest.mark.parametrize(

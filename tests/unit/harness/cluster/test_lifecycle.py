@@ -6,8 +6,14 @@ from typing import Any
 import pytest
 
 from ackproof.cluster.admin import PartitionView
-from ackproof.cluster.lifecycle import NodeOperations, begin_reassignment, parse_feature
+from ackproof.cluster.lifecycle import (
+    NodeOperations,
+    begin_reassignment,
+    cancel_reassignment,
+    parse_feature,
+)
 from ackproof.containers import commands
+from ackproof.errors import ClusterError
 from ackproof_faults.evidence import FaultError
 
 DESCRIBED = (
@@ -49,3 +55,10 @@ def test_a_move_may_begin_while_another_is_not_complete(
     )
     begin_reassignment(cluster, {("orders", 0): [4, 2, 1]})
     assert ("--additional" in scripts[0]) is additional
+    if additional:
+        cancel_reassignment(cluster, {("orders", 0): [4, 2, 1]})
+        assert "--cancel" in scripts[1]
+        assert "--additional" not in scripts[1]
+    else:
+        with pytest.raises(ClusterError, match=r"2\.6 and later"):
+            cancel_reassignment(cluster, {("orders", 0): [4, 2, 1]})
