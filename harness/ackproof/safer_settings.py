@@ -157,6 +157,10 @@ def _minimum(replicas: int, minimum: int) -> Change:
     )
 
 
+#: What eligible leader replicas put at risk (B57).
+_MOVES = "replicas may then be moved only while all are in sync (B57)"
+
+
 def _elr(now: Protection) -> Change:
     """Return the change that switches eligible leader replicas on (KIP-966)."""
     command = f"kafka-features upgrade --feature {ELIGIBLE_LEADER_REPLICAS_VERSION}=1"
@@ -164,13 +168,13 @@ def _elr(now: Protection) -> Change:
         return Change(
             setting=ELIGIBLE_LEADER_REPLICAS_VERSION,
             value="1",
-            cost=f"a cluster-wide feature: {command}",
+            cost=f"a cluster-wide feature: {command}; {_MOVES}",
         )
     upgrade = f"an upgrade{' from ZooKeeper to KRaft' if now.zookeeper else ''}"
     return Change(
         setting=KAFKA,
         value=WITH_ELR.label,
-        cost=f"{upgrade}; switch it on afterwards: {command}",
+        cost=f"{upgrade}; switch it on afterwards: {command}; {_MOVES}",
     )
 
 

@@ -26,8 +26,8 @@ from ackproof_model.kafka_settings import (
 
 _HINT = (
     'Name the JSON of `kafka-reassign-partitions --generate`: {"version": 1, "partitions": '
-    '[{"topic": "orders", "partition": 0, "replicas": [1, 2, 3]}]}. Cruise Control\'s proposals '
-    "are read, too."
+    '[{"topic": "orders", "partition": 0, "replicas": [1, 2, 3]}]}. Cruise Control\'s answer is '
+    "read, too, if it has proposals (json=true&verbose=true)."
 )
 
 #: The replicas that a plan asks for, by partition.
@@ -297,7 +297,7 @@ class Judged:
     @property
     def _why_refused(self) -> str:
         if self.target is not None:
-            return "it would elect a replica that has no log yet"
+            return "it would elect a replica that has no log yet (UNKNOWN_SERVER_ERROR)"
         moving = self.now.adding or self.now.removing
         return "no replica that stays is in the ISR" if moving else "no move is in progress"
 

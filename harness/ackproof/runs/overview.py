@@ -193,7 +193,8 @@ class Safer(Record):
     """What makes the run's scenario safer for acked records, by the model.
 
     `steps`: Kafka's safest settings, then a version of Kafka; without those that change nothing. A
-    version is a step only if a loss is less likely with it. `reason`: of the run's own prediction.
+    version is a step only if a loss is less likely with it. `reason`: the known cause of what
+    was lost, else that of the run's own prediction.
     `protocol_2` are the anomalies that a client with transaction protocol 2 excludes besides.
     """
 

@@ -21,6 +21,7 @@ from ackproof_model.kafka_settings import (
     TRANSACTION_VERSION,
     UNCLEAN_LEADER_ELECTION_ENABLE,
 )
+from ackproof_spark.forensics.cases import Case
 
 Predict = Callable[[Scenario], PredictionRecord]
 
@@ -53,9 +54,15 @@ def safer(scenario: Scenario, verdict: Verdict, predict: Predict) -> Safer | Non
     return Safer(
         replicas=replicas,
         steps=steps,
-        reason=verdict.prediction.reasons.get(_LOST, ""),
+        reason=_cause_seen(verdict) or verdict.prediction.reasons.get(_LOST, ""),
         protocol_2=_excluded_by_protocol_2(changed, concerns, predict),
     )
+
+
+def _cause_seen(verdict: Verdict) -> str:
+    """Return the known cause of most lost records; empty if nothing was lost, or unexplained."""
+    known = set(Case) - {Case.UNEXPLAINED}
+    return next((one.title for one in verdict.causes if one.case in known), "")
 
 
 def _steps(

@@ -173,6 +173,7 @@ def test_what_cruise_control_proposes_is_read() -> None:
     [
         ("moves", "is not JSON"),
         ("[]", "is not a plan"),
+        ('{"summary": {"numReplicaMovements": 3}, "goalSummary": []}', "is not a plan"),
         ('{"partitions": 1}', "is not a plan"),
         ('{"partitions": []}', "moves no partition"),
         ('{"partitions": [{"topic": "a", "partition": 0}]}', "entry 1 lacks 'replicas'"),

@@ -21,10 +21,11 @@ from ackproof.judgement.overview.safer import safer, safest
 from ackproof.prediction.predict import predict
 from ackproof.runs.directory import PredictionRecord
 from ackproof.runs.overview import MAX_LANES, Mark, Overview, Timeline
-from ackproof.runs.verdict import PredictionReport
+from ackproof.runs.verdict import CauseReport, PredictionReport
 from ackproof.scenario import loader
 from ackproof.scenario.client import JavaProducerSettings
 from ackproof_spark import by_time
+from ackproof_spark.forensics.cases import TITLES, Case
 from ackproof_spark.tables import LOCATION, OPTIONAL
 from support import synthetic_run as synthetic
 from support.run_directories import RunDirectory
@@ -387,6 +388,21 @@ def test_the_model_is_not_asked_if_settings_cannot_help(acks_1, refuses, replica
     scenario = scenario.model_copy(update={"topics": {"orders": topic}})
     advice = safer(scenario, acks_1.verdict, refuses)
     assert (advice.replicas, advice.steps) == (replicas, [])
+
+
+@pytest.mark.parametrize(
+    ("case", "reason"),
+    [(Case.B57, TITLES[Case.B57]), (Case.UNEXPLAINED, "a leader missed an epoch"), (None, "")],
+)
+def test_advice_names_what_was_seen_before_what_the_model_foresees(acks_1, refuses, case, reason):
+    scenario = loader.load(ACKS)[2].scenario
+    nothing = dict.fromkeys(("first_offset", "last_offset", "first_acked_at", "last_acked_at"))
+    where = {"count": 3, "topic": "orders", "partition": 0, "window": None, "sentence": ""}
+    causes = [CauseReport(case=case, title=TITLES[case], **where, **nothing)] if case else []
+    foreseen = {"lost": "a leader missed an epoch"} if case else {}
+    report = PredictionReport(trace=[], reasons=foreseen, bounds="")
+    verdict = acks_1.verdict.model_copy(update={"causes": causes, "prediction": report})
+    assert safer(scenario, verdict, refuses).reason == reason
 
 
 @pytest.mark.parametrize(
