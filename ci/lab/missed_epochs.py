@@ -62,7 +62,7 @@ def main() -> int:
     parser.add_argument("--partitions", type=int, default=1000)
     parser.add_argument("--turns", type=int, default=50, help="in all, with those that are stored")
     parser.add_argument("--per-run", type=int, default=5, help="turns of a run, judged together")
-    parser.add_argument("--session", default="18s", help="broker.session.timeout.ms")
+    parser.add_argument("--session", default="30s", help="broker.session.timeout.ms")
     parser.add_argument("--rate", default="500/s")
     parser.add_argument("--budget", default="720m", help="begin no run after this time")
     parser.add_argument("--results", type=Path, default=RESULTS)
@@ -73,7 +73,7 @@ def main() -> int:
         print(json.dumps(_judged(chosen.judge)))
         return 0
     # As Ctrl-C, so that `timeout` or a closed terminal leaves nothing behind.
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
     found = [one for one in stored(chosen.results) if _alike(one, chosen)]
     until = time.monotonic() + parse_duration(chosen.budget)
