@@ -392,7 +392,7 @@ _SOURCES = (
     (r"^(data )?class \w+\(|\bfun \w+\(", "Kotlin"),
 )
 #: How a script begins that does not name its shell.
-_COMMANDS = re.compile(r"(curl|kubectl|oc) |cat <<.*\| *(kubectl|oc) ")
+_COMMANDS = re.compile(r"(curl|kubectl|oc)\s|cat\s<<.*\|\s*(kubectl|oc)\s")
 
 
 _CLOUDFORMATION = r"""(?m)^\s*["']?Type["']?\s*:\s*["']?AWS::\w+::"""
