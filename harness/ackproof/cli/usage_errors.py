@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
-from pydantic import ValidationError
 
 from ackproof.errors import AckproofError, ScenarioError
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 _NUMBERS: dict[Any, str] = {int: "whole number", float: "number"}
 
@@ -69,6 +71,8 @@ def _message(given: Any, command: str) -> str:
     parameter = given.param_hint or _written(given.param) if hasattr(given, "param") else ""
     if name == "MissingParameter":
         return f"{command} needs {parameter}"
+    from pydantic import ValidationError
+
     if isinstance(given.__cause__, ValidationError):
         message = _illegal(given.__cause__, given.param)
     message = message[:1].lower() + message[1:]
