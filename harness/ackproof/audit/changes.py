@@ -10,7 +10,14 @@ from functools import cache, reduce
 from ackproof import safer_settings
 from ackproof.audit.answer import Decision, Effect
 from ackproof.audit.availability import stop_verb, stopped_when, stopping
-from ackproof.audit.effective import unstated
+from ackproof.audit.effective import (
+    OFFSETS_TOPIC,
+    of_internal,
+    of_offsets_topic,
+    offsets_replicas,
+    refuses_commits,
+    unstated,
+)
 from ackproof.audit.failure import Failure, Failures, covers, how_rare
 from ackproof.audit.producers import producers
 from ackproof.audit.remedies import idempotence
@@ -320,8 +327,31 @@ def _waited_for(one: Replication) -> int:
 
 def with_prices(changes: Iterable[Decision], setups: Iterable[Setup]) -> tuple[Decision, ...]:
     """Return proposed changes whose prices name what stops after fewer failures than before."""
-    every = _different(setups)
-    return tuple(_with_price(one, every) for one in changes)
+    asked = tuple(setups)
+    every = _different(asked)
+    return tuple(_with_groups(_with_price(one, every), asked) for one in changes)
+
+
+def _with_groups(one: Decision, setups: Sequence[Setup]) -> Decision:
+    """Return a change whose price names that no group can begin, as all topics have it."""
+    minimum = dict([(one.setting, one.change), *one.others]).get(MINIMUM)
+    if one.topic or minimum is None or not any(_ends_groups(each, minimum) for each in setups):
+        return one
+    text = f"while {OFFSETS_TOPIC} has fewer replicas and inherits it, no group can begin"
+    stops = one.stops if Effect.READS_STOP in one.stops else (*one.stops, Effect.READS_STOP)
+    return replace(one, cost="; ".join(filter(None, (one.cost, text))), stops=stops)
+
+
+def _ends_groups(setup: Setup, minimum: str) -> bool:
+    """Whether the offsets topic would have too few replicas for another minimum of all topics."""
+    if of_internal(setup, OFFSETS_TOPIC, MINIMUM):
+        return False
+    present = of_offsets_topic(setup, MINIMUM)
+    return any(
+        refuses_commits(setup, replicas, replace(present, value=minimum))
+        and not refuses_commits(setup, replicas, present)
+        for replicas, _ in offsets_replicas(setup)
+    )
 
 
 def _with_price(one: Decision, every: tuple[Replication, ...]) -> Decision:

@@ -28,6 +28,7 @@ from ackproof_model.kafka_settings import (
     TRANSACTION_STATE_LOG_MIN_ISR,
     TRANSACTION_STATE_LOG_REPLICATION_FACTOR,
 )
+from ackproof_model.worst_case.answer import acks_nothing
 
 #: Defaults of brokers and topics that no version of the model changes.
 _BROKER_DEFAULTS: Mapping[str, str] = {**BROKER_DEFAULTS, **removal.DEFAULTS}
@@ -73,6 +74,9 @@ def of_image(setup: Setup, key: str) -> bool:
     return given is not None and not given.value and isinstance(given.source, Default)
 
 
+#: Whether a commit waits for replicas; a setting until Kafka 4.0, where it always does.
+_COMMITS = "offsets.commit.required.acks"
+
 #: Settings by which brokers create their own topics: afterwards the topic's own setting counts.
 _OF_TOPICS: Mapping[str, tuple[str, str]] = {
     OFFSETS_TOPIC_REPLICATION_FACTOR: ("__consumer_offsets", REPLICAS),
@@ -87,6 +91,28 @@ def of_internal(setup: Setup, name: str, key: str) -> Given | None:
     if topic is None or key == REPLICAS:
         return topic.replication_factor if topic else None
     return topic.settings.get(key)
+
+
+def of_offsets_topic(setup: Setup, key: str) -> Given:
+    return of_internal(setup, OFFSETS_TOPIC, key) or of_broker(setup, key)
+
+
+def refuses_commits(setup: Setup, replicas: Given, minimum: Given) -> bool:
+    """Whether the offsets topic has too few replicas for a minimum, and so accepts no write.
+
+    The coordinator writes a group's members, too (`GroupMetadataManager.storeGroup`), and answers
+    COORDINATOR_NOT_AVAILABLE. Brokers count replicas alike in both modes, so the setup is one with
+    their own version, not with the version of its mode's rules.
+    """
+    acks = setup.own.broker.get(_COMMITS)
+    if not (minimum.value.isdecimal() and replicas.value.isdecimal()):
+        return False
+    return acks_nothing(
+        setup.partition.kafka_version,
+        acks="all" if acks is None or acks.value in ("-1", "all") else acks.value,
+        replicas=int(replicas.value),
+        minimum=int(minimum.value),
+    )
 
 
 def of_topic(setup: Setup, key: str) -> Given:

@@ -13,9 +13,8 @@ from ackproof.audit.consumers import without_offset
 from ackproof.audit.effective import (
     OFFSETS,
     OFFSETS_TOPIC,
-    of_broker,
     of_consumer,
-    of_internal,
+    of_offsets_topic,
     offsets_replicas,
 )
 from ackproof.audit.failure import Failure, covers
@@ -131,7 +130,7 @@ def changes(setup: Setup, risk: Risk) -> Iterator[Decision]:
 
 def _as_setup(setup: Setup, offsets: Configuration, replicas: Given) -> Setup:
     """Return the setup of the offsets topic."""
-    settings = {key: _of_offsets_topic(setup, key) for key in (MINIMUM, UNCLEAN)}
+    settings = {key: of_offsets_topic(setup, key) for key in (MINIMUM, UNCLEAN)}
     brokers = setup.partition.brokers
     enough = brokers is not None and brokers >= offsets.replication_factor
     return replace(
@@ -155,19 +154,15 @@ def _of_offsets(one: Decision) -> Decision:
     )
 
 
-def _of_offsets_topic(setup: Setup, key: str) -> Given:
-    return of_internal(setup, OFFSETS_TOPIC, key) or of_broker(setup, key)
-
-
 def _partition(setup: Setup, replicas: Given) -> Configuration | None:
-    minimum = _of_offsets_topic(setup, MINIMUM)
+    minimum = of_offsets_topic(setup, MINIMUM)
     if not (replicas.value.isdecimal() and minimum.value.isdecimal() and int(replicas.value)):
         return None
     return _of_settings(
         setup.partition,
         replicas=int(replicas.value),
         minimum=max(int(minimum.value), 1),
-        unclean=_of_offsets_topic(setup, UNCLEAN).value.lower() == "true",
+        unclean=of_offsets_topic(setup, UNCLEAN).value.lower() == "true",
     )
 
 

@@ -1,4 +1,4 @@
-"""Groups have no coordinator: the offsets topic cannot be created, or its sole replica is down."""
+"""Groups have no coordinator: the offsets topic cannot be created or written, or is down."""
 
 from __future__ import annotations
 
@@ -7,11 +7,17 @@ from dataclasses import replace
 
 from ackproof.audit.answer import Decision, Effect, Risk
 from ackproof.audit.availability import NOTHING_AT_RISK, fewer_brokers
-from ackproof.audit.effective import OFFSETS, OFFSETS_TOPIC, offsets_replicas
+from ackproof.audit.effective import (
+    OFFSETS,
+    OFFSETS_TOPIC,
+    of_offsets_topic,
+    offsets_replicas,
+    refuses_commits,
+)
 from ackproof.audit.failure import Failure
 from ackproof.audit.replication import with_rules_in_force
 from ackproof.audit.risk import Kind, Subject, Text, decision
-from ackproof.audit.setups import Setup
+from ackproof.audit.setups import MINIMUM, Setup
 from ackproof.own_config.configuration import Given
 from ackproof.safer_settings import BROKERS, more_brokers
 
@@ -45,7 +51,7 @@ def _more_replicas(setup: Setup, replicas: Given) -> Decision:
 
 
 def risks(setup: Setup) -> Iterator[Risk]:
-    setup = with_rules_in_force(setup)
+    of_brokers, setup = setup, with_rules_in_force(setup)
     for replicas, when in offsets_replicas(setup):
         if brokers := fewer_brokers(setup, replicas):
             yield KIND.never(
@@ -53,6 +59,14 @@ def risks(setup: Setup) -> Iterator[Risk]:
                 f"groups cannot begin: __consumer_offsets needs {replicas.value} replicas, and the "
                 f"number of brokers is {brokers}",
                 decided_by=[decision(OFFSETS, replicas, brokers)],
+                when=when,
+            )
+        elif refuses_commits(of_brokers, replicas, minimum := of_offsets_topic(setup, MINIMUM)):
+            yield KIND.never(
+                setup,
+                f"groups cannot begin: __consumer_offsets has replication factor {replicas.value}, "
+                f"below its {MINIMUM}={minimum.value}, and refuses every write",
+                decided_by=[_more_replicas(setup, replicas)],
                 when=when,
             )
         elif replicas.value == "1":

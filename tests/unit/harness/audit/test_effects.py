@@ -645,3 +645,33 @@ def test_an_image_of_unknown_settings_decides_nothing_about_the_offsets_topic(
     decisive = [{key: one[key] for key in one if key.startswith("offsets")} for one in never]
     assert decisive == ([] if when is None else [when] * len(never))
     assert bool(never) == (when is not None)
+
+
+_KRAFT = (
+    "process.roles=broker,controller\nnode.id=1\n"
+    "controller.quorum.voters=1@a:9093,2@b:9093,3@c:9093\n"
+)
+_ZOOKEEPER = "broker.id=1\nzookeeper.connect=z:2181\n"
+
+
+@pytest.mark.parametrize(
+    ("kafka", "mode", "more", "begins"),
+    [
+        ("3.6.2", _KRAFT, "", False),
+        ("3.7.2", _KRAFT, "", True),
+        ("3.6.2", _ZOOKEEPER, "", False),
+        ("3.9.2", _ZOOKEEPER, "", True),
+        ("3.6.2", _KRAFT, "offsets.commit.required.acks=1\n", True),
+        ("3.6.2", _KRAFT, "min.insync.replicas=1\n", True),
+    ],
+)
+def test_an_offsets_topic_below_its_minimum_lets_no_group_begin(
+    kafka: str, mode: str, more: str, begins: bool
+) -> None:
+    text = (
+        f"{mode}default.replication.factor=3\n"
+        f"offsets.topic.replication.factor=1\nmin.insync.replicas=2\n{more}"
+    )
+    [answer] = audit_clusters(read_texts({"server.properties": text.encode()}, kafka=kafka)).answers
+    always = [one for one in answer.risks if one.effect == "reads_stop" and not one.failures]
+    assert [one.likelihood for one in always] == ([] if begins else ["certain"])
