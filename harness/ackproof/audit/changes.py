@@ -355,9 +355,11 @@ def _ends_groups(setup: Setup, minimum: str) -> bool:
 
 
 def _with_price(one: Decision, every: tuple[Replication, ...]) -> Decision:
-    if one.topic:
-        return one  # the price of another topic
-    pairs = [(one.setting, one.change), *one.others]
+    pairs = [
+        pair
+        for pair in ((one.setting, one.change), *one.others)
+        if not one.topic or pair[0] == KAFKA  # the rest changes another topic only
+    ]
     plan = tuple(
         Change(setting=name, value=value, cost="")
         for setting, value in pairs
