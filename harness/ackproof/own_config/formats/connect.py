@@ -166,6 +166,8 @@ def internal_writers(
     ]
 
 
+#: The name of the topics that MirrorMaker 2 creates.
+MIRRORED = "mirrored topics"
 _CREATES = "topic.creation."
 
 
@@ -221,6 +223,9 @@ def _created_topics(source: Source, pairs: Mapping[str, Text]) -> list[Topic]:
                     framework=KAFKA_CONNECT,
                 )
             )
+    if pairs.get("connector.class", "").endswith("MirrorSourceConnector"):
+        copies = count(source, pairs, ("replication.factor",))
+        topics.append(Topic(name=MIRRORED, replication_factor=copies))
     return topics
 
 

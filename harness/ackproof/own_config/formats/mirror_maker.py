@@ -10,6 +10,7 @@ from ackproof.own_config.clients import PREFIXES, client, clients, count
 from ackproof.own_config.configuration import Topic
 from ackproof.own_config.formats.connect import (
     CONNECT,
+    MIRRORED,
     ORIGIN,
     TRANSACTIONAL,
     about_topics,
@@ -41,7 +42,7 @@ def settings(source: Source, pairs: Mapping[str, Text]) -> Part | None:
             prefixes.setdefault(of, key[: match.start("key")])
     found.setdefault(("producer", ""), {})
     replicas = count(source, pairs, ("replication.factor",))
-    topic = Topic(name="mirrored topics", replication_factor=replicas)
+    topic = Topic(name=MIRRORED, replication_factor=replicas)
     internal = internal_topics(source, pairs, "MirrorMaker 2")
     support = support_of(source, pairs)
     exactly_once = support is not None and support.value.lower() == "enabled"

@@ -1,4 +1,4 @@
-"""Topics that other operators and tools make in Kubernetes: Crossplane, Jikkou, NAIS, one's own."""
+"""Topics that other operators make in Kubernetes: Crossplane, Jikkou, Knative, NAIS, one's own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ackproof.own_config.tree import Block, block, items, text
 
 
 def read(source: Source) -> Part | None:
-    """Read resources of the kinds KafkaTopic, KafkaTopicList and Topic."""
+    """Read resources of the kinds KafkaTopic, KafkaTopicList, Topic and KafkaChannel."""
     resources = [root for root in source.documents if isinstance(root, Block)]
     found = resources_of(source, "/")
     if any(
@@ -31,7 +31,8 @@ def read(source: Source) -> Part | None:
     return Part(shape="operators", topics=topics) if topics else None
 
 
-_KINDS = ("KafkaTopic", "Topic")
+#: A channel of Knative is a topic.
+_KINDS = ("KafkaTopic", "Topic", "KafkaChannel")
 _REDPANDA = "cluster.redpanda.com"
 
 
@@ -73,14 +74,23 @@ spec:
   configs:
     min.insync.replicas: 2
 """
+_CHANNEL = """\
+apiVersion: messaging.knative.dev/v1beta1
+kind: KafkaChannel
+metadata:
+  name: orders
+spec:
+  numPartitions: 3
+  replicationFactor: 1
+"""
 FORMAT = Format(
     name="other operators",
     order=85,
-    reads="`Topic`, `KafkaTopic` and `KafkaTopicList` of any other API group, such as "
-    "Crossplane's, Jikkou's and NAIS'",
+    reads="`Topic`, `KafkaTopic`, `KafkaTopicList` and `KafkaChannel` of any other API group, such "
+    "as Crossplane's, Jikkou's, Knative's and NAIS'",
     patterns=("*.yml", "*.yaml"),
-    mentions="topic",
-    examples={"jikkou.yaml": _EXAMPLE},
+    mentions="topic|KafkaChannel",
+    examples={"jikkou.yaml": _EXAMPLE, "channel.yaml": _CHANNEL},
     read=read,
     notation="tree",
 )

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ackproof.own_config.configuration import Given, Holder, Storage, Topic
+from ackproof.own_config.formats.connect import MIRRORED
 from ackproof.own_config.formats.properties import classify
 from ackproof.own_config.operators import (
     cluster_name,
@@ -166,7 +167,7 @@ def _connect(source: Source, resource: Block) -> Part | None:
     replicas = [one["replication.factor"] for one in mirrors if "replication.factor" in one]
     if part and replicas:
         topic = Topic(
-            name="mirrored topics",
+            name=MIRRORED,
             replication_factor=source.settings({"replicas": replicas[0]}).get("replicas"),
         )
         part = replace(part, topics=(*part.topics, topic))

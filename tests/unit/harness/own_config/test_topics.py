@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from ackproof.own_config.configuration import OwnConfig
@@ -119,3 +121,27 @@ def test_defaults_beside_a_list_are_those_of_its_topics() -> None:
         "- {name: audit}\n"
     )
     assert told(own) == [("orders", "3", {}), ("clicks", "1", {}), ("audit", "3", {})]
+
+
+def test_a_channel_of_knative_is_a_topic() -> None:
+    own = read(
+        "apiVersion: messaging.knative.dev/v1beta1\nkind: KafkaChannel\n"
+        "metadata: {name: orders}\nspec: {numPartitions: 1, replicationFactor: 1}\n"
+    )
+    assert told(own) == [("orders", "1", {})]
+
+
+@pytest.mark.parametrize(
+    ("connector", "topics"),
+    [
+        ("org.apache.kafka.connect.mirror.MirrorSourceConnector", [("mirrored topics", "1", {})]),
+        ("org.apache.kafka.connect.mirror.MirrorCheckpointConnector", []),
+    ],
+)
+def test_a_connector_that_mirrors_creates_topics(
+    connector: str, topics: list[tuple[str, str, dict[str, str]]]
+) -> None:
+    text = json.dumps(
+        {"connector.class": connector, "replication.factor": "1", "producer.override.acks": "all"}
+    )
+    assert told(read(text, "connector.json")) == topics
