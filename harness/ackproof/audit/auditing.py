@@ -39,14 +39,13 @@ from ackproof.audit.table import table
 from ackproof.audit.usual import little_known, usual
 from ackproof.kafka_versions import other_rules
 from ackproof.own_config.configuration import (
-    KAFKA,
-    Default,
     Given,
     Holder,
     Origin,
     OwnConfig,
     Topic,
     kafka_default,
+    of_kafka,
 )
 from ackproof.own_config.lookups import Lookups
 from ackproof.own_config.uses import of_audit
@@ -333,8 +332,7 @@ def _stated(group: Sequence[Setup]) -> dict[str, Given]:
 
 def _source(source: Origin, setup: Setup) -> Origin:
     """Return a source; a default of Kafka loses its version if no file states the version."""
-    of_kafka = isinstance(source, Default) and source.of == KAFKA
-    return kafka_default() if setup.own.kafka is None and of_kafka else source
+    return kafka_default() if setup.own.kafka is None and of_kafka(source) else source
 
 
 def _changes(group: Sequence[Setup]) -> Iterator[tuple[tuple[Decision, ...], list[Setup]]]:

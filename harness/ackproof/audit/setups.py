@@ -29,13 +29,13 @@ from ackproof.kafka_versions import (
 )
 from ackproof.own_config.configuration import (
     Client,
-    Default,
     Given,
     NoFile,
     OwnConfig,
     Settings,
     Topic,
     kafka_default,
+    of_kafka,
 )
 from ackproof.scenario.kafka_keys import ignored
 from ackproof_model.configuration import OLDEST, Configuration, Profile, Reader
@@ -253,7 +253,7 @@ def _of(
                     writes,
                     replicas=factor[0],
                     minimum=minimum[0],
-                    unclean=None if isinstance(unclean[1].source, Default) else unclean[0] == 1,
+                    unclean=None if of_kafka(unclean[1].source) else unclean[0] == 1,
                     zookeeper=zookeeper,
                 ),
                 when={

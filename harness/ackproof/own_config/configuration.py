@@ -74,6 +74,11 @@ def kafka_default(version: str = "") -> Default:
     return Default(KAFKA, version)
 
 
+def of_kafka(source: Origin) -> bool:
+    """Whether a value is a default of Kafka itself, not of an image, a service or a framework."""
+    return isinstance(source, Default) and source.of == KAFKA
+
+
 class NoFile(Enum):
     """A value that no file states.
 

@@ -18,7 +18,7 @@ from ackproof.audit.effective import of_producer
 from ackproof.audit.failure import Failure
 from ackproof.audit.finishing import finished
 from ackproof.audit.replication import found_sets
-from ackproof.audit.setups import Setup, eras_of, setups, unread, writers
+from ackproof.audit.setups import UNCLEAN, Setup, eras_of, setups, unread, writers
 from ackproof.errors import ScenarioError
 from ackproof.kafka_versions import RELEASES
 from ackproof.own_config.configuration import (
@@ -650,3 +650,11 @@ def test_changes_of_other_risks_than_losses_are_searched_only_where_they_are_sho
     everything = audit_clusters([config], detail=Detail.REMEDIES).answers[0]
     changes = [risk.decided_by for risk in everything.risks if risk.effect is not Effect.LOST]
     assert [one.decided_by for one in shown.risks if one.effect is not Effect.LOST] == changes
+
+
+@pytest.mark.parametrize(("of", "unclean"), [("Amazon MSK", True), ("Kafka", False)])
+def test_a_service_s_own_default_of_unclean_elections_is_in_force(of: str, unclean: bool) -> None:
+    [own] = read_texts({"server.properties": b"default.replication.factor=3\n"}, kafka="2.8.1")
+    stated = {**own.broker, UNCLEAN: Given(str(unclean).lower(), Default(of))}
+    every = [setup for group in setups(replace(own, broker=stated)) for setup in group]
+    assert {setup.partition.unclean_election for setup in every} == {unclean}
