@@ -223,8 +223,8 @@ def _created_topics(source: Source, pairs: Mapping[str, Text]) -> list[Topic]:
                     framework=KAFKA_CONNECT,
                 )
             )
-    if pairs.get("connector.class", "").endswith("MirrorSourceConnector"):
-        copies = count(source, pairs, ("replication.factor",))
+    mirrors = pairs.get("connector.class", "").endswith("MirrorSourceConnector")
+    if mirrors and (copies := count(source, pairs, ("replication.factor",))):
         topics.append(Topic(name=MIRRORED, replication_factor=copies))
     return topics
 
