@@ -23,14 +23,8 @@ from ackproof.prediction.predict import partitions_of
 from ackproof.scenario import documents, loader, shipped
 from ackproof.scenario.model import Scenario
 from agreement.sampling import sample
+from support.inputs import DATA, FILES
 
-DATA = Path(__file__).parents[1] / "data"
-INPUTS = sorted(
-    path
-    for folder in ("own_config", "cases")
-    for path in (DATA / folder).iterdir()
-    if path.is_file() and path.name not in ("expected.json", "refused.json")
-)
 SCENARIO = shipped.find("your-configuration")
 #: Why a scenario refuses what an audit answers: it has one value of everything.
 REFUSED = (
@@ -125,7 +119,7 @@ def differences(own: OwnConfig, folder: Path) -> Iterator[str]:
 
 
 @pytest.mark.parametrize(
-    "path", sample(INPUTS, every=3), ids=lambda path: f"{path.parent.name}/{path.name}"
+    "path", sample(FILES, every=3), ids=lambda path: f"{path.parent.name}/{path.name}"
 )
 def test_audit_and_scenarios_read_a_file_alike(path: Path, tmp_path: Path) -> None:
     found = differences_of(path, tmp_path)
