@@ -675,3 +675,19 @@ def test_an_offsets_topic_below_its_minimum_lets_no_group_begin(
     [answer] = audit_clusters(read_texts({"server.properties": text.encode()}, kafka=kafka)).answers
     always = [one for one in answer.risks if one.effect == "reads_stop" and not one.failures]
     assert [one.likelihood for one in always] == ([] if begins else ["certain"])
+
+
+@pytest.mark.parametrize(("kafka", "copies", "priced"), [("3.6.2", 1, True), ("3.6.2", 3, False)])
+def test_a_raised_minimum_of_all_topics_names_that_no_group_can_begin(
+    kafka: str, copies: int, priced: bool
+) -> None:
+    text = (
+        f"{_KRAFT}default.replication.factor=3\nmin.insync.replicas=1\n"
+        f"offsets.topic.replication.factor={copies}\n"
+    )
+    clusters = read_texts({"server.properties": text.encode()}, kafka=kafka)
+    [answer] = audit_clusters(clusters, detail=Detail.REMEDIES).answers
+    changes = [one for risk in answer.risks for one in risk.decided_by if not one.topic]
+    raised = [one for one in changes if (one.setting, one.change) == ("min.insync.replicas", "2")]
+    assert raised
+    assert {"reads_stop" in one.stops for one in raised} == {priced}
