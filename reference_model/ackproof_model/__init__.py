@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ackproof_model.effects import Elects as Elects
     from ackproof_model.effects import Ends as Ends
     from ackproof_model.effects import LateFetches as LateFetches
+    from ackproof_model.effects import LateIsrChanges as LateIsrChanges
     from ackproof_model.effects import LateMetadata as LateMetadata
     from ackproof_model.effects import QuorumLost as QuorumLost
     from ackproof_model.effects import Stalls as Stalls
@@ -47,7 +48,10 @@ if TYPE_CHECKING:
     from ackproof_model.prediction.result import Line as Line
     from ackproof_model.prediction.result import Prediction as Prediction
 else:
-    _EFFECTS = "Configures Cuts Effect Elects Ends LateFetches LateMetadata QuorumLost Stalls"
+    _EFFECTS = (
+        "Configures Cuts Effect Elects Ends LateFetches LateIsrChanges LateMetadata QuorumLost"
+        " Stalls"
+    )
     _SCHEDULE = (
         "AnyOf AnyTime Condition Elapsed FaultEvent Injection IsrIs IsrSize LeaderChanged LeaderIs"
         " Progress Role"

@@ -533,7 +533,11 @@ class Intercepts(Effect):
     def exact(self, hit: Hit) -> tuple[Effect, ...] | None:
         if self.api in _OF_GROUPS:
             return ()
-        if self.api != "Fetch" or self.action != "hold" or hit.partition.profile.zookeeper:
+        if self.action != "hold" or hit.partition.profile.zookeeper:
+            return None
+        if self.api == "AlterPartition" and self.direction == "request":
+            return (LateIsrChanges(),)
+        if self.api != "Fetch":
             return None
         return self._late_metadata(hit) if hit.controllers else self._late_fetches(hit)
 
@@ -853,6 +857,14 @@ class LateMetadata(Effect):
     """
 
     brokers: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LateIsrChanges(Effect):
+    """The controllers may get the requests of leaders to change the ISR late, by any time.
+
+    Faults do not declare it; the prediction derives it from requests that controllers do not get.
+    """
 
 
 ClientAction = Literal[

@@ -33,7 +33,7 @@ _MAX_ORDERS = 6
 #: The same for the search that only keeps the order of the faults.
 _MAX_IN_ORDER = 12
 #: Effects that only that search follows.
-_IN_ORDER_ONLY = (model.LateFetches, model.LateMetadata, Reassigns)
+_IN_ORDER_ONLY = (model.LateFetches, model.LateIsrChanges, model.LateMetadata, Reassigns)
 
 Targets = frozenset[model.Role | int]
 

@@ -54,8 +54,8 @@ from ackproof_model.kafka_settings import (
 )
 from ackproof_model.perturbations import WorstCase
 from ackproof_model.removal import Records
+from ackproof_model.worst_case.in_order import excludes_losses, with_order
 from ackproof_model.worst_case.in_order import unsupported as unsupported_in_order
-from ackproof_model.worst_case.in_order import with_order
 from ackproof_spark.anomaly import OF_CONSUMERS, OF_READS, OF_TRANSACTIONS, PREDICTED, Anomaly
 
 if TYPE_CHECKING:  # predictions need no brokers and no client
@@ -411,7 +411,8 @@ def _in_order(
         if unsupported_in_order(configuration, schedule):
             return prediction
         found.append(cache.search_in_order(configuration, schedule, max_states=max_states))
-    decided = found and (all(one.complete for one in found) or any(one.lost for one in found))
+    ended = all(one.complete for one in found) and excludes_losses(configuration)
+    decided = found and (ended or any(one.lost for one in found))
     return with_order(prediction, configuration, found) if decided else prediction
 
 

@@ -32,6 +32,7 @@ from ackproof_model.effects import (
     Elects,
     Ends,
     LateFetches,
+    LateIsrChanges,
     LateMetadata,
     Reassigns,
     Stalls,
@@ -73,7 +74,7 @@ _METHOD = (
 _LOST = "lost"
 #: As many as `AdversaryModel` supports.
 _MOST_BROKERS = 5
-_SUPPORTED = (Cuts, Elects, Ends, LateFetches, LateMetadata, Reassigns, Stalls)
+_SUPPORTED = (Cuts, Elects, Ends, LateFetches, LateIsrChanges, LateMetadata, Reassigns, Stalls)
 
 
 class Scheduled(NamedTuple):
@@ -110,13 +111,10 @@ def unsupported(configuration: Configuration, schedule: Sequence[Injection]) -> 
 
 
 def _unsupported(configuration: Configuration, schedule: Sequence[Injection]) -> Iterator[str]:
-    profile = configuration.profile
-    if profile.zookeeper:
+    if configuration.profile.zookeeper:
         yield "ZooKeeper mode"
     if configuration.acks != "all" or configuration.unclean_election:
         yield "acks below all and unclean elections"
-    if profile.stale_fetch and configuration.replication_factor > 1:
-        yield "late fetch responses"
     for injection in schedule:
         for effect in injection.effects:
             if not isinstance(effect, _SUPPORTED):
@@ -131,6 +129,11 @@ def _unsupported(configuration: Configuration, schedule: Sequence[Injection]) ->
         yield "a controlled shutdown that may end in a SIGKILL"
     if _Search(configuration, tuple(schedule)).brokers > _MOST_BROKERS:
         yield f"more than {_MOST_BROKERS} brokers"
+
+
+def excludes_losses(configuration: Configuration) -> bool:
+    """Whether a search without a loss excludes one: it leaves out late fetch responses."""
+    return not configuration.profile.stale_fetch or configuration.replication_factor == 1
 
 
 def search(
@@ -276,7 +279,9 @@ class _Search:
     def _over(self, state: Scheduled) -> bool:
         """Whether no loss can follow (`adversary.successors.decided`)."""
         left = itertools.chain(*(one.effects for one in self.schedule[state.begun :]))
-        deposes = any(not isinstance(effect, LateFetches | LateMetadata) for effect in left)
+        deposes = any(
+            not isinstance(effect, LateFetches | LateIsrChanges | LateMetadata) for effect in left
+        )
         return not deposes and not self._fenced(state) and decided(state.cluster)
 
     def _writes(self, state: Scheduled) -> Iterator[Step]:

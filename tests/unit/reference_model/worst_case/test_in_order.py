@@ -22,7 +22,13 @@ from ackproof_model import (
     Stalls,
 )
 from ackproof_model.effects import Reassigns
-from ackproof_model.worst_case.in_order import METADATA_S, Ordered, search, unsupported
+from ackproof_model.worst_case.in_order import (
+    METADATA_S,
+    Ordered,
+    excludes_losses,
+    search,
+    unsupported,
+)
 
 SAFE = Configuration(
     kafka_version="4.4.0",
@@ -97,12 +103,18 @@ def test_a_trace_names_the_faults_and_the_loss() -> None:
     assert trace[-1] == "A leads without record 1, which was acked: it is lost."
 
 
+def test_a_loss_is_excluded_only_where_late_fetch_responses_cause_none() -> None:
+    assert excludes_losses(SAFE)
+    old = replace(SAFE, kafka_version="3.9.0")
+    assert not excludes_losses(old)
+    assert excludes_losses(replace(old, replication_factor=1, min_insync_replicas=1))
+
+
 @pytest.mark.parametrize(
     ("configuration", "schedule"),
     [
         (replace(SAFE, acks="1", idempotence=False), ()),
         (replace(SAFE, kafka_version="2.8.2"), ()),
-        (replace(SAFE, kafka_version="3.9.0"), ()),
         (replace(SAFE, unclean_leader_election=True), ()),
         (SAFE, (fault(QuorumLost()),)),
         (SAFE, (fault(Ends(), target=Role.ANY_ONE),)),
