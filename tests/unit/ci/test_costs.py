@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections import Counter
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-
-import pytest
 
 from support import costs
 
@@ -26,19 +24,31 @@ def test_a_child_that_still_runs_is_counted() -> None:
         child.communicate("\n")
 
 
-def test_the_summary_adds_up_files_and_processes(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("_files", "_processes", "_busy"):
-        monkeypatch.setattr(costs, name, Counter())
+def test_a_thread_that_ends_hides_no_child_of_the_others(tmp_path: Path) -> None:
+    """Else the time of a running JVM vanishes for a moment, and stands at the next file."""
+    for thread, listed in (("7", "8 9 "), ("10", None), ("11", "12 ")):
+        (tmp_path / "7" / "task" / thread).mkdir(parents=True)
+        if listed is not None:
+            (tmp_path / "7" / "task" / thread / "children").write_text(listed)
+    assert sorted(costs.children("7", tmp_path), key=int) == ["8", "9", "12"]
+    assert costs.children("13", tmp_path) == []
+
+
+def test_the_summary_adds_up_files_and_processes() -> None:
+    printed = costs.Costs()
     lines: list[str] = []
     terminal: Any = SimpleNamespace(section=lines.append, write_line=lines.append)
     for test, worker, seconds in (("a::x", "gw0", 2.0), ("a::y", "gw1", 3.0), ("b::z", "gw1", 9.0)):
         report: Any = SimpleNamespace(nodeid=f"test_{test}", worker_id=worker, duration=1.0)
+        first = test == "a::x"
         report.user_properties = [("another", "property"), ("cpu_s", seconds)]
-        costs.pytest_runtest_logreport(report)
-    costs.pytest_terminal_summary(terminal)
-    assert lines[1:5] == [
+        report.user_properties += [("collection_cpu_s", 4.0)] if first else []
+        printed.pytest_runtest_logreport(report)
+    printed.pytest_terminal_summary(terminal)
+    assert lines[1:6] == [
         "    9.0 test_b",
         "    5.0 test_a",
-        "gw0: 2 s of CPU, tests ran for 1 s",
+        "    4.0 collection",
+        "gw0: 6 s of CPU, tests ran for 1 s",
         "gw1: 12 s of CPU, tests ran for 2 s",
     ]
