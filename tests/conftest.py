@@ -30,9 +30,8 @@ if TYPE_CHECKING:
 #: Files without the mark `spark` that take longest. They start first, so that no process waits
 #: for them at the end.
 LONG = {
-    *("test_demo", "test_bad_luck", "test_advise", "test_attached", "test_removed", "test_secrets"),
-    *("test_reuse", "test_inconclusive", "test_pytest_plugin", "test_release"),
-    *("test_documentation", "test_consumer_conformance", "test_producer_process"),
+    *("test_demo", "test_bad_luck", "test_advise", "test_pytest_plugin", "test_documentation"),
+    *("test_consumer_conformance", "test_producer_process"),
 }
 
 
@@ -46,7 +45,7 @@ gc.set_threshold(100_000, 50, 1000)
 def pytest_configure(config: pytest.Config) -> None:
     """Let no test of hypothesis fail for its time or by chance: `ci/lab/fuzz` draws others."""
     if hasattr(config, "workerinput") or config.getoption("dist", "no") != "no":
-        config.pluginmanager.register(costs)
+        config.pluginmanager.register(costs.Costs())
     with suppress(ImportError):
         from hypothesis import settings
 
@@ -71,23 +70,26 @@ def _spark_tests(file: str) -> set[str]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the tests that use Spark first, then those on brokers, then the other long files."""
+    """Put the tests that use Spark first, then those on brokers, then the other long files.
+
+    Of Spark's tests those on brokers are first: other processes use the CPU while they wait.
+    """
 
     def order(item: pytest.Item) -> tuple[bool, bool, bool]:
         spark, cluster = (
             item.get_closest_marker(name) is not None for name in ("spark", "cluster")
         )
-        return not spark, spark == cluster, item.path.stem not in LONG
+        return not spark, not cluster, item.path.stem not in LONG
 
     items.sort(key=order)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
-    """With `--dist loadfile`, give the tests that use Spark to two processes.
+    """With `--dist loadfile`, give all tests of Spark to one process, all others on brokers to one.
 
-    A session costs half a minute of CPU time until it is warm. One process has the tests that judge
-    runs of brokers.
+    A session costs a minute of CPU time until it is warm, and shared brokers that wait cost a tenth
+    of a core.
     """
     from xdist.scheduler import LoadFileScheduling
 
@@ -95,9 +97,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
         def _split_scope(self, nodeid: str) -> str:
             file: str = super()._split_scope(nodeid)
             name = nodeid.removeprefix(f"{file}::").partition("::")[0].partition("[")[0]
-            if not _spark_tests(file) & {"", name}:
-                return file
-            return "runs" if file.startswith("tests/integration/") else "spark"
+            if _spark_tests(file) & {"", name}:
+                return "spark"
+            on_brokers = file.startswith(("tests/integration/", "tests/conformance/"))
+            return "brokers" if on_brokers else file
 
     return BySession(config, log) if config.getoption("dist") == "loadfile" else None
 
