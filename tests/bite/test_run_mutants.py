@@ -168,6 +168,7 @@ def test_falsified_runs_are_noticed_and_reordered_ones_hold(
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_a_falsified_run_has_the_same_verdict_alone_and_among_others(
     spark: SparkSession, before: dict[Path, Verdict], place: Path
 ) -> None:

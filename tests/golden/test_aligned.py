@@ -83,8 +83,8 @@ def test_aligned_general_and_oracle_agree(spark, tmp_path, histories):
     lay_out(tmp_path, rows=3)
     aligned = compare(spark, tmp_path, sizing=TINY)
     by_pass = anomalies_of(tmp_path)
-    # Without the pass; in the driver; and, with more histories, with the plans for many rows.
-    for sizing in (NEVER, DRIVER, replace(TINY, few=0))[: 3 if ASKED else 2]:
+    # Without the pass; and, with more histories, in the driver and with the plans for many rows.
+    for sizing in (NEVER, DRIVER, replace(TINY, few=0))[: 3 if ASKED else 1]:
         assert compare(spark, tmp_path, sizing=sizing) == aligned, sizing
         assert by_pass == anomalies_of(tmp_path), sizing
     found: dict[str, list[str]] = {topic: [] for topic in histories}

@@ -99,6 +99,7 @@ def test_the_recorder_sees_two_threads_in_one_package(tmp_path: Path) -> None:
     assert "pair.two" in json.loads(done.stdout)["MainThread"], done.stderr
 
 
+@pytest.mark.slow
 def test_check_of_a_run(tmp_path: Path) -> None:
     history = {"sends": ["0/0 to 0: acked at 0"], "log": ["0@0: 0/0"], "ends": ["0: 0-1"]}
     assert not imported_side_by_side(tmp_path, "check", store(tmp_path / "run", parse(history)))

@@ -18,7 +18,7 @@ from ackproof.runs.verdict import Verdict, Word
 from ackproof.scenario.loader import load
 from waiting import until
 
-pytestmark = [pytest.mark.cluster, pytest.mark.spark]
+pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.slow]
 
 SCENARIO = """
 version: 1
@@ -57,7 +57,6 @@ def test_an_unverified_fault_makes_a_run_inconclusive(
     assert [fault.verified for fault in verdict.faults] == [False]
 
 
-@pytest.mark.slow
 def test_a_duplicate_behind_the_closing_record_makes_a_run_inconclusive(
     engine: DockerClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -97,7 +96,6 @@ def send(bootstrap: str, value: bytes) -> None:
     assert producer.flush(60) == 0
 
 
-@pytest.mark.slow
 def test_a_broker_that_never_rejoins_makes_a_run_inconclusive(
     engine: DockerClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -118,7 +116,6 @@ def test_a_broker_that_never_rejoins_makes_a_run_inconclusive(
     assert verdict.observed["lost"] == 0
 
 
-@pytest.mark.slow
 def test_a_fault_that_never_began_makes_a_run_inconclusive(
     engine: DockerClient, tmp_path: Path
 ) -> None:

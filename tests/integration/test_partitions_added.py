@@ -18,7 +18,7 @@ from ackproof.scenario.loader import load
 from ackproof_spark.tables import LOCATION
 from integration import command
 
-pytestmark = [pytest.mark.cluster, pytest.mark.spark]
+pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.slow]
 
 LIBRDKAFKA, JAVA = "topic.metadata.refresh.interval.ms", "metadata.max.age.ms"
 IN_FLIGHT = "max.in.flight.requests.per.connection"
@@ -71,7 +71,6 @@ def unprocessed(run_dir: Path) -> Counter[tuple[str, bool]]:
     )
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("client", "key"), [("librdkafka", LIBRDKAFKA), ("java", JAVA)])
 def test_a_group_that_learns_of_added_partitions_after_the_last_send_proves_nothing(
     engine: DockerClient, tmp_path: Path, client: str, key: str
@@ -91,7 +90,6 @@ def test_a_group_that_learns_of_added_partitions_after_the_last_send_proves_noth
     assert "still runs" not in verdict.reason
 
 
-@pytest.mark.slow
 def test_a_producer_that_never_learned_of_added_partitions_proves_nothing(
     engine: DockerClient, tmp_path: Path
 ) -> None:

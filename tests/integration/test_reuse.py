@@ -98,6 +98,7 @@ def suite(engine: DockerClient, image: str, tmp_path: Path) -> Iterator[Suite]:
         assert engine.volumes.list(filters=wanted) == []
 
 
+@pytest.mark.slow
 def test_a_cluster_is_reused_until_a_run_leaves_a_trace(suite: Suite) -> None:
     fresh, first = suite.run(scenario())
     reused, second = suite.run(scenario(name="another"))

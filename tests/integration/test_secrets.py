@@ -24,7 +24,7 @@ from ackproof.scenario.loader import load
 from ackproof.waiting import Repeating
 from ackproof_spark.tables import LOCATION
 
-pytestmark = [pytest.mark.cluster, pytest.mark.spark]
+pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.slow]
 
 SCENARIO = {
     "version": 1,
@@ -72,9 +72,7 @@ def holders(folder: Path, text: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize(
-    "live", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["run", "live"]
-)
+@pytest.mark.parametrize("live", [False, True], ids=["run", "live"])
 def test_no_secret_is_left_anywhere(
     live: bool, engine: DockerClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

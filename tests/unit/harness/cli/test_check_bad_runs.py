@@ -68,6 +68,7 @@ def test_without_times_no_availability_holds(spark, tmp_path: Path) -> None:
     assert verdict.reason.startswith("producer-0 has 10 acked sends without their times; ")
 
 
+@pytest.mark.slow
 def test_a_step_that_is_not_as_expected_is_told(spark, tmp_path: Path) -> None:
     run = RunDirectory(path=store(tmp_path / "run", with_()))
     run.change_scenario(
@@ -204,6 +205,7 @@ def dispute(run_dir: Path, reader: str, offset: int, sequence: int) -> None:
     RunDirectory(path=run_dir).write("disagreements", [row], name=reader)
 
 
+@pytest.mark.slow
 def test_a_record_that_only_one_reader_read_is_neither_present_nor_lost(
     spark, tmp_path: Path
 ) -> None:

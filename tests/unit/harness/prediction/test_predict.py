@@ -40,6 +40,7 @@ from ackproof_model import (
 from ackproof_model import predict as search
 from ackproof_model.effects import Anything, Effects
 from ackproof_spark.anomaly import PREDICTED
+from support.sampling import others_slow
 from unit.harness.prediction.scenarios import ACKS
 
 SCENARIOS = Path(__file__).parents[4] / "scenarios"
@@ -728,8 +729,11 @@ def test_predicting_loads_no_library_of_tables() -> None:
 
 @pytest.mark.parametrize(
     "arm",
-    [one for path in shipped.files() for one in arms_of(path)],
-    ids=lambda arm: f"{arm.path.stem} {arm.name}",
+    others_slow(
+        [one for path in shipped.files() for one in arms_of(path)],
+        lambda arm: f"{arm.path.stem} {arm.name}",
+        one_of=8,
+    ),
 )
 def test_no_shipped_scenario_is_answered_by_everything_is_possible(
     arm: Configured, asked: Asked

@@ -159,6 +159,7 @@ print(json.dumps({"message": message, "zone": zone, "same": same}))
 """
 
 
+@pytest.mark.slow
 def test_a_session_is_quiet_leaves_no_files_and_reports_a_missing_connector(tmp_path):
     here, temporary = tmp_path / "here", tmp_path / "temporary"
     here.mkdir()

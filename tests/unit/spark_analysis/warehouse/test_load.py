@@ -286,6 +286,7 @@ def files(warehouse) -> dict[str, int]:
     return {str(path): path.stat().st_mtime_ns for path in root.rglob("*.parquet")}
 
 
+@pytest.mark.slow
 def test_loading_again_changes_nothing_until_the_run_changes(warehouse, tmp_path, run_dirs):
     location = warehouse.storage.address
     directory, beside = (few_sends(copy(run_dirs[name], tmp_path)) for name in ("one", "all"))

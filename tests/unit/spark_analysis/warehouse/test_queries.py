@@ -313,6 +313,7 @@ def beeline(address: str, file: Path, scratch: Path) -> str:
     return re.sub(r"^(null\s*)+", "", done.stdout, flags=re.MULTILINE)
 
 
+@pytest.mark.slow  # in Parquet, too, if the jars of Delta Lake are absent
 @pytest.mark.parametrize(
     "loaded", [FORMATS[1 if opening.has_jars(Format.DELTA) else 0]], indirect=True
 )
