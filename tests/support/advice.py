@@ -100,6 +100,8 @@ def _of_offsets(own: OwnConfig, setting: str, value: str, topic: str) -> OwnConf
         offsets = {names.OFFSETS_TOPIC_REPLICATION_FACTOR: given(value)}
         own = replace(own, broker={**own.broker, **offsets}, combined=None, controllers=None)
         return replace(own, brokers=Count(int(value), NoFile.CHANGED))
+    if setting == KAFKA:
+        return _with_version(own, value)
     if any(one.name == topic for one in own.topics):
         return _with_topic(own, topic, replication_factor=given(value))
     return _with(own, setting, value, "")

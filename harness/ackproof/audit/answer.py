@@ -46,9 +46,9 @@ class Decision:
     source: where the present value comes from. change: the new value.
     cost: the price of the change, in words; '' if it has none. together_with: what must be
     changed, too, such as `acks=all`, joined by ` and `; '' if this one suffices. others: the
-    same as settings with their values. topic: whose
-    setting it is, if not that of the answer's topic. stops: `writes_stop` and `reads_stop`, if the
-    price is that writes or reads stop after fewer failures.
+    same as settings with their values. topic: whose setting it is, if not that of the answer's
+    topic; that of `others` counts, too. stops: `writes_stop` and `reads_stop`, if the price is that
+    writes or reads stop after fewer failures.
     """
 
     setting: str

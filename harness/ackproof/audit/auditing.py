@@ -11,13 +11,14 @@ from typing import TypeVar
 from ackproof.audit import merging
 from ackproof.audit.answer import Alternative, Answer, Asked, Audit, Decision, Effect, Risk
 from ackproof.audit.assumption import When
-from ackproof.audit.changes import best, decided_by, with_prices
+from ackproof.audit.changes import best, decided_by
 from ackproof.audit.detail import Detail
 from ackproof.audit.failure import Failures, covers, how_rare
 from ackproof.audit.finishing import judged
 from ackproof.audit.losses import KIND as LOSSES
 from ackproof.audit.losses import Lost, largest_without, lost, traced
 from ackproof.audit.merging import Assumed
+from ackproof.audit.prices import with_prices
 from ackproof.audit.producers import CLIENT, LIBRARY
 from ackproof.audit.replication import failures_of, found_sets
 from ackproof.audit.risk import Subject

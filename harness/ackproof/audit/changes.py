@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from functools import cache, reduce
+from dataclasses import dataclass, field, replace
+from functools import cache
 
 from ackproof import safer_settings
 from ackproof.audit.answer import Decision, Effect
-from ackproof.audit.availability import stop_verb, stopped_when, stopping
+from ackproof.audit.change_effects import (
+    Plan,
+    after_all,
+    after_change,
+    different,
+    possible,
+    rules_alike,
+)
 from ackproof.audit.effective import (
-    OFFSETS_TOPIC,
-    of_internal,
-    of_offsets_topic,
-    offsets_replicas,
-    refuses_commits,
     unstated,
 )
 from ackproof.audit.failure import Failure, Failures, covers, how_rare
@@ -23,7 +25,6 @@ from ackproof.audit.producers import producers
 from ackproof.audit.remedies import idempotence
 from ackproof.audit.replication import (
     Replication,
-    exposed,
     failures_of,
     replication_of,
     rules_of,
@@ -33,12 +34,9 @@ from ackproof.audit.risk import decision, together
 from ackproof.audit.setups import (
     ELR,
     KAFKA,
-    MINIMUM,
     MODE,
     REPLICAS,
-    UNCLEAN,
     Setup,
-    eras_of,
     hidden,
 )
 from ackproof.own_config.configuration import (
@@ -48,7 +46,7 @@ from ackproof.own_config.configuration import (
     OwnConfig,
     kafka_default,
 )
-from ackproof.safer_settings import BROKERS, STORAGE, Change, Protection, knows_elr, spelled
+from ackproof.safer_settings import BROKERS, STORAGE, Change, Protection, spelled
 from ackproof_model.configuration import Profile
 from ackproof_model.kafka_settings import (
     ACKS,
@@ -61,8 +59,6 @@ from ackproof_model.worst_case.failure_sets import FailureSets
 
 #: How many changes are proposed together.
 _MOST_TOGETHER = 3
-#: The version that stands for those with eligible leader replicas by default.
-_NEWEST = eras_of("")[-1].release
 
 
 def candidates(setup: Setup) -> tuple[Change, ...]:
@@ -93,40 +89,12 @@ def _candidates(one: Replication) -> tuple[Change, ...]:
     )
 
 
-#: What each setting changes. A minimum that exceeds the replicas cannot be set.
-_EFFECTS: Mapping[str, Callable[[Replication, str], Replication]] = {
-    KAFKA: lambda one, value: replace(one, kafka_version=_NEWEST, elr=None, zookeeper=False),
-    BROKERS: lambda one, value: replace(one, replicas=int(value), brokers=int(value), combined=0),
-    STORAGE: lambda one, value: replace(one, emptied=frozenset()),
-    BROKER_RACK: lambda one, value: replace(one, racks=one.replicas),
-    ACKS: lambda one, value: replace(one, acks="all"),
-    UNCLEAN: lambda one, value: replace(one, unclean=False),
-    MINIMUM: lambda one, value: replace(one, min_insync_replicas=int(value)),
-    REPLICAS: lambda one, value: replace(one, replicas=int(value)),
-    ELR: lambda one, value: replace(one, elr=True, kafka_version=_NEWEST),
-    AUTO_LEADER_REBALANCE_ENABLE: lambda one, value: replace(one, balanced=False),
-    LOG_FLUSH_INTERVAL_MESSAGES: lambda one, value: replace(one, flushes_every_record=True),
-}
-
-
-@cache
-def _after(one: Replication, change: Change) -> Replication:
-    """Return the settings with a change; the same ones if it cannot be made."""
-    return _EFFECTS[change.setting](one, change.value) if _possible(one, change) else one
-
-
-def _possible(one: Replication, change: Change) -> bool:
-    if change.setting == MINIMUM:
-        return int(change.value) <= one.replicas
-    return change.setting != ELR or knows_elr(one.kafka_version)
-
-
 def applied(setup: Setup, change: Change) -> Setup:
     """Return the setup with a change; the same one if it cannot be made."""
     before = replication_of(setup)
-    if not _possible(before, change):
+    if not possible(before, change):
         return setup
-    after = _after(before, change)
+    after = after_change(before, change)
     setting, value = change.name
     values = {
         KAFKA: {KAFKA: value, MODE: "kraft"},
@@ -174,35 +142,40 @@ def _described(own: OwnConfig, change: Change) -> OwnConfig:
     return own
 
 
-def decided_by(setups: Sequence[Setup], failures: Failures) -> tuple[Decision, ...]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What changes are called and cost where a topic is not the answer's.
+
+    names: other names of settings. costs: other prices, by setting.
+    """
+
+    names: Mapping[str, str] = field(default_factory=dict)
+    costs: Mapping[str, str] = field(default_factory=dict)
+
+
+_PLAIN = Terms()
+
+
+def decided_by(
+    setups: Sequence[Setup], failures: Failures, terms: Terms = _PLAIN
+) -> tuple[Decision, ...]:
     """Return the smallest changes that remove a loss, the best first; empty if there is none.
 
     setups: all those that lose by these failures. Each change removes the loss in all of them, and
     no further failures lose after it. If no affordable change does, several together are proposed;
     each then names the others.
     """
-    every = _different(reversed(setups))
-    return tuple(dict.fromkeys(_decision(setups, *plan) for plan in _removing(every, failures)))
-
-
-def _different(setups: Iterable[Setup]) -> tuple[Replication, ...]:
-    """Return the settings of setups, once for all that lose alike, also after changes."""
-    first: dict[object, Replication] = {}
-    for one in map(replication_of, setups):
-        first.setdefault(_rules(one), one)
-    return tuple(first.values())
-
-
-_Plan = tuple[Change, ...]
-"""Changes that are made together; the first one is proposed, and names the others."""
+    every = different(reversed(setups))
+    plans = _removing(every, failures)
+    return tuple(dict.fromkeys(_decision(setups, *plan, terms=terms) for plan in plans))
 
 
 @cache
-def _removing(every: tuple[Replication, ...], failures: Failures) -> tuple[_Plan, ...]:
+def _removing(every: tuple[Replication, ...], failures: Failures) -> tuple[Plan, ...]:
     """Return the changes that remove a loss."""
     offered = _offered(every)
     singles = [(one,) for one in offered if _removes((one,), every, failures)]
-    found: list[_Plan] = [plan for plan in singles if not plan[0].costly]
+    found: list[Plan] = [plan for plan in singles if not plan[0].costly]
     if not found:
         plans = [*_further([()], every)]
         while not found and plans and len(plans[0]) < _MOST_TOGETHER:
@@ -223,12 +196,12 @@ def _offered(every: tuple[Replication, ...]) -> tuple[Change, ...]:
     return tuple(offered.values())
 
 
-def _further(plans: Sequence[_Plan], every: tuple[Replication, ...]) -> Iterator[_Plan]:
+def _further(plans: Sequence[Plan], every: tuple[Replication, ...]) -> Iterator[Plan]:
     """Yield these plans with each other change that can be afforded, in one order each."""
     order = {one.setting: -at for at, one in enumerate(reversed(_offered(every)))}
     for plan in plans:
         settings = [one.setting for one in plan]
-        after = tuple(dict.fromkeys(_after_all(one, plan) for one in every))
+        after = tuple(dict.fromkeys(after_all(one, plan) for one in every))
         for other in _offered(after):
             at = order.get(other.setting, 1)
             later = not plan or at > order.get(settings[-1], 1)
@@ -236,21 +209,21 @@ def _further(plans: Sequence[_Plan], every: tuple[Replication, ...]) -> Iterator
                 yield (*plan, other)
 
 
-def _removes(plan: _Plan, every: Sequence[Replication], failures: Failures) -> bool:
+def _removes(plan: Plan, every: Sequence[Replication], failures: Failures) -> bool:
     """Whether nothing is lost by these failures after some changes, and no others lose.
 
-    A loss that is not rare is also removed if only rare ones are left.
+    A loss that is not rare is also removed if only rare ones are left. It is not removed where no
+    send is acked any more.
     """
     for one in every:
-        before, after = sets_of(one), sets_of(_after_all(one, plan))
+        changed = after_all(one, plan)
+        if changed.never_acked and not one.never_acked:
+            return False
+        before, after = sets_of(one), sets_of(changed)
         left = after.rarely_loses(failures) and not before.rarely_loses(failures)
         if not (left or after.keeps(failures)) or _adds_losses(after, before):
             return False
     return True
-
-
-def _after_all(one: Replication, plan: _Plan) -> Replication:
-    return reduce(_after, plan, one)
 
 
 @cache
@@ -264,30 +237,34 @@ def _adds_losses(after: FailureSets, before: FailureSets) -> bool:
     )
 
 
-def _decision(setups: Sequence[Setup], change: Change, *others: Change) -> Decision:
+def _decision(
+    setups: Sequence[Setup], change: Change, *others: Change, terms: Terms = _PLAIN
+) -> Decision:
     """Return the decision for a change. others: those that must be made, too."""
     before = {replication_of(one): one for one in setups}  # the last one of each
-    changed = [setup for one, setup in before.items() if _after(one, change) != one]
+    changed = [setup for one, setup in before.items() if after_change(one, change) != one]
     setup = changed[-1] if changed else setups[-1]
     setting, value = _named(setup, change)
     given = _present(setup, change.setting)
     prefix = setup.producer.prefix if setup.producer else ""
     needed = [
-        (f"{prefix * (one.setting == ACKS)}{name}", new)
+        (f"{prefix * (one.setting == ACKS)}{terms.names.get(name, name)}", new)
         for one in others
         for name, new in [_named(setup, one)]
     ]
+    prices = [terms.costs[one.setting] for one in others if one.setting in terms.costs]
     plain = next((one for one in reversed(setups) if _sends_again(one, (change, *others))), None)
     beside = idempotence(plain) if plain else {}
     once = [(f"{prefix}{name}", new) for name, new in beside.items()]
     parts = [
-        change.cost,
+        terms.costs.get(change.setting, change.cost),
         f"only together with {together(needed)}" if needed else "",
+        *prices,
         f"with {together(once)}, so that no send is written twice" if once else "",
         "a send without an answer may be written twice" if plain and not once else "",
     ]
     proposed = decision(
-        setting,
+        terms.names.get(setting, setting),
         replace(given, source=NoFile.UNSTATED) if given.source is NoFile.ASSUMED else given,
         value,
         "; ".join(filter(None, parts)),
@@ -301,14 +278,14 @@ def _decision(setups: Sequence[Setup], change: Change, *others: Change) -> Decis
     )
 
 
-def _sends_again(setup: Setup, plan: _Plan) -> bool:
+def _sends_again(setup: Setup, plan: Plan) -> bool:
     """Whether a producer that is not idempotent waits for followers only after some changes.
 
     Then a send has no answer in more cases: a follower lags, or the leader moves. A sole replica
     waits for the one that a move adds.
     """
     before = replication_of(setup)
-    after = _after_all(before, plan)
+    after = after_all(before, plan)
     more = _waited_for(after) > _waited_for(before)
     partition, client = setup.partition, setup.producer
     if not more or hidden(setup.topic) or partition.idempotence or not partition.retries:
@@ -323,73 +300,6 @@ def _sends_again(setup: Setup, plan: _Plan) -> bool:
 def _waited_for(one: Replication) -> int:
     """Return for how many replicas an ack may wait, at most two."""
     return min(one.replicas, 2) if one.acks == "all" else 0
-
-
-def with_prices(changes: Iterable[Decision], setups: Iterable[Setup]) -> tuple[Decision, ...]:
-    """Return proposed changes whose prices name what stops after fewer failures than before."""
-    asked = tuple(setups)
-    every = _different(asked)
-    return tuple(_with_groups(_with_price(one, every), asked) for one in changes)
-
-
-def _with_groups(one: Decision, setups: Sequence[Setup]) -> Decision:
-    """Return a change whose price names that no group can begin, as all topics have it."""
-    minimum = dict([(one.setting, one.change), *one.others]).get(MINIMUM)
-    if one.topic or minimum is None or not any(_ends_groups(each, minimum) for each in setups):
-        return one
-    text = f"while {OFFSETS_TOPIC} has fewer replicas and inherits it, no group can begin"
-    stops = one.stops if Effect.READS_STOP in one.stops else (*one.stops, Effect.READS_STOP)
-    return replace(one, cost="; ".join(filter(None, (one.cost, text))), stops=stops)
-
-
-def _ends_groups(setup: Setup, minimum: str) -> bool:
-    """Whether the offsets topic would have too few replicas for another minimum of all topics."""
-    if of_internal(setup, OFFSETS_TOPIC, MINIMUM):
-        return False
-    present = of_offsets_topic(setup, MINIMUM)
-    return any(
-        refuses_commits(setup, replicas, replace(present, value=minimum))
-        and not refuses_commits(setup, replicas, present)
-        for replicas, _ in offsets_replicas(setup)
-    )
-
-
-def _with_price(one: Decision, every: tuple[Replication, ...]) -> Decision:
-    pairs = [
-        pair
-        for pair in ((one.setting, one.change), *one.others)
-        if not one.topic or pair[0] == KAFKA  # the rest changes another topic only
-    ]
-    plan = tuple(
-        Change(setting=name, value=value, cost="")
-        for setting, value in pairs
-        if (name := ACKS if setting.endswith(f".{ACKS}") else setting) in _EFFECTS
-    )
-    sooner = [
-        (effect, failures)
-        for effect in (Effect.WRITES_STOP, Effect.READS_STOP)
-        if effect not in one.stops and (failures := _stops_sooner(every, plan, effect))
-    ]
-    if not sooner:
-        return one
-    texts = [f"{stop_verb(effect)} {stopped_when(failures)}" for effect, failures in sooner]
-    return replace(
-        one,
-        cost="; ".join(filter(None, (one.cost, *texts))),
-        stops=(*one.stops, *(effect for effect, _ in sooner)),
-    )
-
-
-@cache
-def _stops_sooner(every: tuple[Replication, ...], plan: _Plan, effect: Effect) -> Failures:
-    """Return the fewest failures that stop writes or reads after some changes, not before."""
-    new = [
-        failures
-        for one in every
-        for failures in stopping(_after_all(one, plan), effect)
-        if not any(covers(before, failures) for before in stopping(one, effect))
-    ]
-    return min(new, key=len, default=())
 
 
 def _named(setup: Setup, change: Change) -> tuple[str, str]:
@@ -434,7 +344,7 @@ def best(
     """
     now = tuple(setups)
     while most > 0 and now:
-        of = {_rules(replication_of(one)): one for one in reversed(now)}
+        of = {rules_alike(replication_of(one)): one for one in reversed(now)}
         few = _alike((replication_of(one), 1) for one in now)
         plans = [*_plans(few)]
         least = _weight(few)
@@ -464,41 +374,32 @@ def _alike(every: Iterable[tuple[Replication, int]]) -> _Alike:
     numbers = Counter[object]()
     first: dict[object, Replication] = {}
     for one, number in every:
-        key = _rules(one)
+        key = rules_alike(one)
         first.setdefault(key, one)
         numbers[key] += number
     return [(one, numbers[key]) for key, one in first.items()]
 
 
-@cache
-def _rules(one: Replication) -> tuple[object, ...]:
-    """Return what versions with the same rules have in common, before and after a change."""
-    profile = Profile.of(one.kafka_version)
-    return (
-        exposed(one),
-        sets_of(one),
-        one.acks,
-        one.min_insync_replicas,
-        one.unclean,
-        profile.elr if one.elr is None else one.elr,
-        profile.stale_fetch,
-        profile.unclean_by_setting,
-        one.brokers,
-        knows_elr(one.kafka_version),
-        one.zookeeper,
-    )
-
-
 def _plans(every: _Alike) -> Iterator[tuple[tuple[Change, ...], tuple[int, ...]]]:
-    """Yield a change with the weight after it; if it does not help alone, pairs with another."""
-    least = _weight(every)
+    """Yield a change with the weight after it; if it does not help alone, pairs with another.
+
+    A change after which no send is acked any more does not help.
+    """
+    least, acked = _weight(every), _acked(every)
     for change in _shared(every):
         after = _changed(every, change)
-        if (weight := _weight(after)) < least:
+        if (weight := _weight(after)) < least and (_acked(after) or not acked):
             yield (change,), weight
         else:
             for other in _shared(after):
-                yield (change, other), _weight(_changed(after, other))
+                both = _changed(after, other)
+                if _acked(both) or not acked:
+                    yield (change, other), _weight(both)
+
+
+def _acked(every: _Alike) -> bool:
+    """Whether sends are acked with some of the settings."""
+    return not all(one.never_acked for one, _ in every)
 
 
 def _shared(every: _Alike) -> Iterable[Change]:
@@ -512,7 +413,7 @@ def _shared(every: _Alike) -> Iterable[Change]:
 
 
 def _changed(every: _Alike, change: Change) -> _Alike:
-    return _alike((_after(one, change), number) for one, number in every)
+    return _alike((after_change(one, change), number) for one, number in every)
 
 
 def _harms(

@@ -25,6 +25,7 @@ from ackproof.audit.answer import (
 from ackproof.audit.failure import Failures, covers
 from ackproof.audit.outputs.cells import ShownTable, shown
 from ackproof.audit.promise import losses
+from ackproof.audit.risk import together
 from ackproof.audit.table import STOPS
 from ackproof.audit.words import EFFECTS, condition, phrase, phrase_of, phrase_of_any
 from ackproof.own_config.configuration import (
@@ -48,6 +49,7 @@ from ackproof_model.kafka_settings import (
     ISOLATION_LEVEL,
     MAX_IN_FLIGHT_REQUESTS_PER_CONNECTION,
     MIN_INSYNC_REPLICAS,
+    OFFSETS_TOPIC_REPLICATION_FACTOR,
     REPLICATION_FACTOR,
     TRANSACTIONAL_ID,
     UNCLEAN_LEADER_ELECTION_ENABLE,
@@ -407,8 +409,15 @@ def _notes(answer: Answer) -> Iterator[str]:
     for (effect, text), risk in said.items():
         remedy = ""
         for one in risk.decided_by[:1]:
-            listed = (one.setting, one.change) in above
-            change = f"To end that: {one.setting}={one.change} ({one.source})."
+            listed = above.issuperset([(one.setting, one.change), *one.others])
+            change = f"To end that: {_wanted(one)} ({one.source})."
             remedy = " A change above ends that." if listed else f" {change}"
         held = f" {condition(risk.when)}" if risk.when else ""
         yield f"{effect.capitalize()}{held}: {text.rstrip('.')}.{remedy}"
+
+
+def _wanted(change: Decision) -> str:
+    """Return a change with what must be changed, too, and with the topic that it is for."""
+    pairs = ((change.setting, change.change), *change.others)
+    named = not change.topic or change.setting == OFFSETS_TOPIC_REPLICATION_FACTOR
+    return f"{together(pairs)}{'' if named else f' for {change.topic}'}"

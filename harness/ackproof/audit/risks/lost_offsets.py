@@ -8,7 +8,7 @@ from functools import cache
 
 from ackproof.audit.answer import Decision, Effect, Risk
 from ackproof.audit.assumption import When
-from ackproof.audit.changes import decided_by
+from ackproof.audit.changes import Terms, decided_by
 from ackproof.audit.consumers import without_offset
 from ackproof.audit.effective import (
     OFFSETS,
@@ -20,7 +20,7 @@ from ackproof.audit.effective import (
 from ackproof.audit.failure import Failure, covers
 from ackproof.audit.losses import KIND as LOSSES
 from ackproof.audit.replication import losing, losing_sets, replication_of, waiting
-from ackproof.audit.risk import Kind, Subject, Text, together
+from ackproof.audit.risk import Kind, Subject, Text
 from ackproof.audit.setups import MINIMUM, REPLICAS, UNCLEAN, Setup
 from ackproof.audit.words import phrase
 from ackproof.own_config.configuration import Given, Topic
@@ -32,13 +32,16 @@ from ackproof_model.kafka_settings import ACKS, AUTO_OFFSET_RESET
 _OF_LOSSES = {
     key: value for key, value in LOSSES.removed_by.items() if key not in (ACKS, REPLICAS, MINIMUM)
 }
-#: Costs of settings that are those of the offsets topic.
-_COSTS = {
-    BROKERS: f"more machines; then {OFFSETS} of as many",
-    REPLICAS: "needs three brokers; counts only before the first group commits",
-    UNCLEAN: f"of {OFFSETS_TOPIC}: groups cannot commit while no replica in sync is running",
-    MINIMUM: f"of {OFFSETS_TOPIC}: groups cannot commit while fewer replicas are in sync",
-}
+#: Settings that are those of the offsets topic, with their costs.
+_TERMS = Terms(
+    names={REPLICAS: OFFSETS},
+    costs={
+        BROKERS: f"more machines; then {OFFSETS} of as many",
+        REPLICAS: "needs three brokers; counts only before the first group commits",
+        UNCLEAN: f"of {OFFSETS_TOPIC}: groups cannot commit while no replica in sync is running",
+        MINIMUM: f"of {OFFSETS_TOPIC}: groups cannot commit while fewer replicas are in sync",
+    },
+)
 _TEXT = Text(
     case="B27",
     text="the offsets topic loses committed offsets, and groups {then}",
@@ -125,7 +128,7 @@ def changes(setup: Setup, risk: Risk) -> Iterator[Decision]:
         offsets = _partition(setup, replicas)
         if offsets and assumed.items() <= risk.when.items():
             one = _as_setup(setup, offsets, replicas)
-            yield from map(_of_offsets, decided_by([one], risk.failures))
+            yield from map(_of_offsets, decided_by([one], risk.failures, _TERMS))
 
 
 def _as_setup(setup: Setup, offsets: Configuration, replicas: Given) -> Setup:
@@ -142,16 +145,10 @@ def _as_setup(setup: Setup, offsets: Configuration, replicas: Given) -> Setup:
 
 
 def _of_offsets(one: Decision) -> Decision:
-    setting = OFFSETS if one.setting == REPLICAS else one.setting
-    others = tuple((OFFSETS if name == REPLICAS else name, value) for name, value in one.others)
-    return replace(
-        one,
-        setting=setting,
-        cost=_COSTS.get(one.setting, one.cost),
-        together_with=together(others),
-        others=others,
-        topic=OFFSETS_TOPIC if one.setting in _COSTS else "",
-    )
+    """Return a change with the topic that it is for, unless it protects every topic."""
+    names = {_TERMS.names.get(name, name) for name in _TERMS.costs}
+    own = any(name in names for name, _ in ((one.setting, one.change), *one.others))
+    return replace(one, topic=OFFSETS_TOPIC) if own else one
 
 
 def _partition(setup: Setup, replicas: Given) -> Configuration | None:

@@ -8,6 +8,7 @@ import pytest
 
 from ackproof.audit.answer import Answer, Effect, Word
 from ackproof.audit.failure import Failure
+from ackproof.audit.outputs.summary import summaries
 from ackproof.audit.request import Request, audit
 
 CASES = Path(__file__).parents[3] / "data" / "cases"
@@ -87,3 +88,18 @@ def test_writes_that_stop_lead_to_no_advice_by_which_more_is_lost() -> None:
         stops = [risk for risk in one.risks if risk.effect is Effect.WRITES_STOP]
         assert stops
         assert not [change for risk in stops for change in risk.decided_by]
+
+
+def test_brokers_for_the_offsets_topic_alone_are_named_as_such_beside_an_upgrade() -> None:
+    file = CASES.parent / "own_config" / "compose-unknown-image.yml"
+    whole = audit(Request(files=(file,), kafka="2.0.1"))
+    [one] = whole.answers
+    upgrades = {
+        (risk.effect is Effect.LOST, change.topic, "replication.factor of as many" in change.cost)
+        for risk in one.risks
+        for change in risk.decided_by
+        if change.setting == "kafka.version" and ("brokers", "3") in change.others
+    }
+    assert upgrades == {(True, "", False), (False, "__consumer_offsets", True)}
+    notes = "\n".join(summaries(whole)[0].notes)
+    assert "brokers=3 and kafka.version=4.1 or later for __consumer_offsets" in notes

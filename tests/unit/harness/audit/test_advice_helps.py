@@ -25,10 +25,12 @@ from support.inputs import DATA, FILES, VERSIONS
 from support.questions import key, question
 
 TRIALS = Trials()
+#: Inputs with changes that the whole trial found wrong once.
+_ONCE_WRONG = {("compose-confluent.yml", "2.0.1"), ("configmap-quoted.json", "3.6.2")}
 _PAIRS = [
     (file, version)
     for file, version in product(FILES, VERSIONS)
-    if sampling.drawn(f"{file.name} {version}", one_of=120)
+    if sampling.drawn(f"{file.name} {version}", one_of=120) or (file.name, version) in _ONCE_WRONG
 ]
 
 

@@ -11,6 +11,7 @@ from ackproof.audit.auditing import loses_more
 from ackproof.audit.changes import _alike, applied, best, candidates, decided_by
 from ackproof.audit.failure import Failure, Failures
 from ackproof.audit.losses import lost, traced
+from ackproof.audit.prices import with_prices
 from ackproof.audit.replication import replication_of
 from ackproof.audit.setups import ELR, Setup, setups
 from ackproof.own_config.configuration import Client, Given, OwnConfig, Topic, kafka_default
@@ -154,3 +155,26 @@ def test_setups_with_more_brokers_are_weighed_apart() -> None:
     one = setup("3.9.1")
     more = replace(one, partition=replace(one.partition, brokers=5))
     assert len(_alike([(replication_of(each), 1) for each in (one, one, more)])) == 2
+
+
+@pytest.mark.parametrize(("replicas", "others"), [("2", ()), ("1", ("replication.factor",))])
+def test_a_change_after_which_no_send_is_acked_does_not_help(
+    replicas: str, others: tuple[str, ...]
+) -> None:
+    one = setup("3.6.2", replicas=replicas, acks="1", topic={"min.insync.replicas": "2"})
+    firsts = [change.setting for change, _ in best([one], loses_more=loses_more)]
+    assert ("acks" in firsts[:1]) is (replicas == "2")
+    [acks, *_] = [one for one in decided_by([one], (POWER,)) if one.setting == "acks"]
+    assert {name for name, _ in acks.others} - {"enable.idempotence"} == {*others}
+
+
+@pytest.mark.parametrize(("minimum", "named"), [("1", False), ("2", True)])
+def test_a_price_names_the_replicas_with_which_no_send_is_acked(minimum: str, named: bool) -> None:
+    several = [
+        setup("3.6.2", replicas=replicas, acks="1", topic={"min.insync.replicas": minimum})
+        for replicas in ("1", "2", "3")
+    ]
+    [change, *_] = [change for change, _ in best(several, loses_more=loses_more)]
+    [priced] = with_prices([change], several)
+    assert priced.setting == "acks"
+    assert ("with replication.factor=1 no send is acked" in priced.cost) is named
