@@ -1,9 +1,8 @@
-"""The Spark session of the harness: start, errors and signal handlers."""
+"""The Spark session of the harness: start and errors."""
 
 from __future__ import annotations
 
 import contextlib
-import signal
 import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
@@ -26,8 +25,7 @@ def spark_session() -> Iterator[SparkSession]:
     absent or damaged.
     """
     with translated():
-        with _keep_interrupt_handler():
-            spark = session()
+        spark = session()
         with explained():
             yield spark
 
@@ -72,16 +70,3 @@ def start_early() -> threading.Thread:
     thread = threading.Thread(target=start, name="spark-start")
     thread.start()
     return thread
-
-
-@contextlib.contextmanager
-def _keep_interrupt_handler() -> Iterator[None]:
-    """Restore the handler of Ctrl-C, which SparkContext replaces when it starts."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    handler = signal.getsignal(signal.SIGINT)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, handler)

@@ -223,6 +223,11 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
     """Raise KeyboardInterrupt at the first signal only: later ones must not stop the cleanup."""
     _interrupts.append(number)
     if len(_interrupts) == 1:
+        # No command asks Spark anything after an interrupt, and what asks it now must not wait.
+        if "ackproof_spark.spark.session" in sys.modules:
+            from ackproof_spark.spark.session import kill
+
+            kill()
         raise KeyboardInterrupt
     stderr().print("still cleaning up (`ackproof clean` removes what is left)")
 

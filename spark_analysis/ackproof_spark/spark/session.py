@@ -11,6 +11,7 @@ import contextlib
 import importlib
 import os
 import re
+import signal
 import socket
 import sys
 import tempfile
@@ -72,6 +73,8 @@ _starting = threading.Lock()
 _scratch: Path | None = None
 #: Py4J's gateway to the JVM of the session.
 _gateway: Any = None
+#: Set by `kill`: this process starts no Spark any more.
+_killed = threading.Event()
 
 
 def choose(master: str) -> None:
@@ -137,6 +140,7 @@ def session() -> SparkSession:
         if _running is not None and _alive():
             return _running
         stop()
+        _require_not_killed()
         connector.spark_version()
         folder = scratch.create()
         try:
@@ -171,11 +175,27 @@ def stop() -> None:
     _running = _scratch = None
 
 
+def kill() -> None:
+    """End the JVM now, and start none any more: every call that waits for Spark fails.
+
+    This is for the handler of a signal. Threads wait for the answers of their queries, which may
+    take minutes, and this process cannot end before they do. `stop` removes the files, as ever.
+    """
+    _killed.set()
+    if _gateway is not None:
+        _gateway.proc.kill()
+
+
 def configure(spark: SparkSession) -> SparkSession:
     """Apply `SETTINGS` to a session that was created elsewhere, and return it."""
     for key, value in SETTINGS.items():
         spark.conf.set(key.removeprefix("spark.hadoop."), value)
     return spark
+
+
+def _require_not_killed() -> None:
+    if _killed.is_set():
+        raise AnalysisError("Spark is not started, because this process was interrupted")
 
 
 def _alive() -> bool:
@@ -283,7 +303,9 @@ def _start(folder: Path) -> SparkSession:
             _gateway = launch_gateway(
                 conf, popen_kwargs={"stdout": log, "stderr": log, "cwd": folder}
             )
-        context = SparkContext(conf=conf, gateway=_gateway)
+        _require_not_killed()
+        with _signal_handler_kept():
+            context = SparkContext(conf=conf, gateway=_gateway)
         spark = SparkSession(context)
         if not _is_local():
             _await_executor(spark)
@@ -313,6 +335,23 @@ def _temporary_files_in(folder: Path) -> Iterator[None]:
         yield
     finally:
         tempfile.tempdir = before
+
+
+@contextlib.contextmanager
+def _signal_handler_kept() -> Iterator[None]:
+    """Restore the handler of Ctrl-C, which SparkContext replaces when it starts.
+
+    Its own handler asks the JVM to cancel jobs, on the connection on which the interrupted call
+    waits for its answer. Py4J then raises its own error, and the KeyboardInterrupt is lost.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
 
 
 def _is_local() -> bool:

@@ -52,3 +52,47 @@ def test_a_signal_while_spark_compares_ends_in_one_line(tmp_path: Path, number: 
     assert list(scratch.iterdir()) == []
     with pytest.raises(ProcessLookupError):  # the JVM was in the same group
         until(lambda: os.killpg(process.pid, 0))
+
+
+#: `check` whose judge asks Spark two questions that are never answered.
+ENDLESS = """
+import os, signal, sys, threading
+from ackproof.cli.main import main
+from ackproof.judgement import judge
+from ackproof_spark.spark.session import session
+from ackproof_spark.spark.small_data import side_by_side
+
+def endless():
+    asked.wait()
+    session().range(10**15).selectExpr("sum(id % 7)").collect()
+
+asked = threading.Barrier(3)
+
+def interrupt():
+    asked.wait()
+    os.kill(os.getpid(), signal.SIGINT)
+
+def judge_run(_):
+    session()
+    threading.Thread(target=interrupt).start()
+    side_by_side(endless, endless, rows=1)
+
+judge.judge_run = judge_run
+main()
+"""
+
+
+@pytest.mark.slow
+def test_an_interrupted_command_waits_for_no_answer_of_spark(tmp_path: Path) -> None:
+    run_dir = store(tmp_path / "run", parse({"ends": ["0: 0-0"]}))
+    done = subprocess.run(
+        [sys.executable, "-c", ENDLESS, "check", str(run_dir)],
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert (done.returncode, done.stdout) == (ExitCode.INCONCLUSIVE, "")
+    assert done.stderr.endswith("interrupted: nothing is left running, recorded data is kept\n")
+    assert list(tmp_path.glob("ackproof-spark-*")) == []

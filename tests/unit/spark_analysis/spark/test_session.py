@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import signal
+import subprocess
 import tempfile
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from pyspark import SparkConf, java_gateway
@@ -81,3 +84,42 @@ def test_the_jvm_has_its_temporary_files_in_the_sessions_folder(spark) -> None:
     folder = Path(spark._jvm.java.lang.System.getProperty("java.io.tmpdir"))
     assert folder.name.startswith("ackproof-spark-")
     assert (folder / "jvm.log").exists()
+
+
+def test_a_killed_session_has_no_jvm_and_is_not_started_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(session, "_killed", threading.Event())
+    with subprocess.Popen(["sleep", "1000"]) as jvm:
+        monkeypatch.setattr(session, "_gateway", SimpleNamespace(proc=jvm))
+        session.kill()
+        assert jvm.wait() == -signal.SIGKILL
+        monkeypatch.setattr(session, "_gateway", None)
+        monkeypatch.setattr(session, "_running", None)
+        with pytest.raises(AnalysisError, match="interrupted"):
+            session.session()
+
+
+def test_a_jvm_that_comes_up_after_an_interrupt_is_ended(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    killed, ended = threading.Event(), []
+
+    def launch(*_: object, **__: object) -> SimpleNamespace:
+        session.kill()
+        return SimpleNamespace()
+
+    monkeypatch.setattr(session, "_killed", killed)
+    monkeypatch.setattr(java_gateway, "launch_gateway", launch)
+    monkeypatch.setattr(session, "_stop_jvm", lambda: ended.append(session._gateway))
+    monkeypatch.setattr(session, "_gateway", None)
+    with pytest.raises(AnalysisError, match="interrupted"):
+        session._start(tmp_path)
+    assert ended == [SimpleNamespace()]
+
+
+@pytest.mark.spark
+def test_ctrl_c_in_the_main_thread_is_no_error_of_spark(spark) -> None:
+    """SparkContext's own handler loses the KeyboardInterrupt in an error of Py4J."""
+    handler = signal.getsignal(signal.SIGINT)
+    assert not getattr(handler, "__module__", "").startswith("pyspark")
