@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ackproof_model.prediction.fault_schedule import AnyTime as AnyTime
     from ackproof_model.prediction.fault_schedule import Condition as Condition
     from ackproof_model.prediction.fault_schedule import Elapsed as Elapsed
+    from ackproof_model.prediction.fault_schedule import ElrIs as ElrIs
     from ackproof_model.prediction.fault_schedule import FaultEvent as FaultEvent
     from ackproof_model.prediction.fault_schedule import Injection as Injection
     from ackproof_model.prediction.fault_schedule import IsrIs as IsrIs
@@ -53,8 +54,8 @@ else:
         " Stalls"
     )
     _SCHEDULE = (
-        "AnyOf AnyTime Condition Elapsed FaultEvent Injection IsrIs IsrSize LeaderChanged LeaderIs"
-        " Progress Role"
+        "AnyOf AnyTime Condition Elapsed ElrIs FaultEvent Injection IsrIs IsrSize LeaderChanged"
+        " LeaderIs Progress Role"
     )
     _MODULES = {
         name: module

@@ -533,7 +533,7 @@ class Intercepts(Effect):
     def exact(self, hit: Hit) -> tuple[Effect, ...] | None:
         if self.api in _OF_GROUPS:
             return ()
-        if self.action != "hold" or hit.partition.profile.zookeeper:
+        if self.action not in ("hold", "delay") or hit.partition.profile.zookeeper:
             return None
         if self.api == "AlterPartition" and self.direction == "request":
             return (LateIsrChanges(),)
@@ -542,16 +542,18 @@ class Intercepts(Effect):
         return self._late_metadata(hit) if hit.controllers else self._late_fetches(hit)
 
     def _late_fetches(self, hit: Hit) -> tuple[Effect, ...] | None:
-        """Return the late fetches of replicas; their `client.id` is `broker-2-fetcher-0`.
-
-        An old response may be appended, which the search leaves out (`Profile.stale_fetch`).
-        """
-        partition = hit.partition
-        stale = partition.profile.stale_fetch and self.direction == "response"
-        if stale or not partition.proxied:
+        """Return the late fetches of replicas; their `client.id` is `broker-2-fetcher-0`."""
+        if not hit.partition.proxied:
             return None
         late = self._numbers_of(hit, "broker-{}-fetcher-0")
-        return (LateFetches(followers=late),) if late else None
+        return (LateFetches(followers=late, held=self._holds_all(hit, late)),) if late else None
+
+    def _holds_all(self, hit: Hit, followers: tuple[int, ...]) -> bool:
+        """Whether it holds every request of these followers' fetchers."""
+        fetchers = (f"broker-{hit.numbers[one]}-fetcher-" for one in followers)
+        every = all(prefix.startswith(self.client) for prefix in fetchers)
+        held = self.action == "hold" and self.direction == "request"
+        return every and held and self.count is None
 
     def _late_metadata(self, hit: Hit) -> tuple[Effect, ...] | None:
         """Return the late metadata of brokers, unless other controllers may be meant, too."""
@@ -841,11 +843,12 @@ class QuorumLost(Effect):
 class LateFetches(Effect):
     """What these replicas, by their numbers, fetch from the nodes may be late for any time.
 
-    Faults do not declare it; the prediction derives it from held requests and responses. A fetch is
-    still possible: one may be on its way when the fault begins, and arrives when it is healed.
+    Faults do not declare it; the prediction derives it from held requests and responses. held: no
+    request arrives before the fault is healed, but for one that is on its way when it begins.
     """
 
     followers: tuple[int, ...]
+    held: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

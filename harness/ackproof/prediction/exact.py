@@ -14,6 +14,7 @@ from ackproof_faults import Fault
 from ackproof_faults.conditions.condition import Condition
 from ackproof_faults.conditions.kinds import (
     After,
+    ElrIsExactly,
     FaultHas,
     IsrIs,
     IsrIsExactly,
@@ -305,7 +306,7 @@ class _Ordered:
                 return model.Elapsed(seconds=seconds)
             case FaultHas(fault=name, event=event):
                 return self._fault_event(name, event)
-            case IsrIs() | IsrIsExactly() | LeaderChanges() | LeaderIs() if (
+            case IsrIs() | IsrIsExactly() | ElrIsExactly() | LeaderChanges() | LeaderIs() if (
                 self._partition.is_among(condition.topic, condition.partition)
             ):
                 return self._of_partition(condition)
@@ -322,8 +323,12 @@ class _Ordered:
                 return model.LeaderIs(replica=None, equal=op == "==")
             case LeaderIs(op=op, broker=int(broker)) if broker in numbers:
                 return model.LeaderIs(replica=numbers.index(broker), equal=op == "==")
-            case IsrIsExactly(members=members) if set(members) <= set(numbers):
-                return model.IsrIs(members=frozenset(map(numbers.index, members)))
+            case IsrIsExactly(members=members) | ElrIsExactly(members=members) if numbers and set(
+                members
+            ) <= set(numbers):
+                known = frozenset(map(numbers.index, members))
+                isr = isinstance(condition, IsrIsExactly)
+                return model.IsrIs(members=known) if isr else model.ElrIs(members=known)
         return model.AnyTime()
 
     def _fault_event(self, name: str, event: str) -> model.Condition:

@@ -63,7 +63,8 @@ if TYPE_CHECKING:  # predictions need no brokers and no client
 
 #: Limit of the exact search of one partition, about ten seconds. The worst case answers the rest.
 MAX_STATES = 150_000
-
+#: States of the search in the order of faults, of which so many take as long.
+_MORE_IN_ORDER = 3
 
 _STRENGTH = [Likelihood.IMPOSSIBLE.value, Likelihood.POSSIBLE.value, Likelihood.CERTAIN.value]
 
@@ -410,7 +411,8 @@ def _in_order(
     for schedule in in_order(scenario, partition):
         if unsupported_in_order(configuration, schedule):
             return prediction
-        found.append(cache.search_in_order(configuration, schedule, max_states=max_states))
+        limit = _MORE_IN_ORDER * max_states
+        found.append(cache.search_in_order(configuration, schedule, max_states=limit))
     ended = all(one.complete for one in found) and excludes_losses(configuration)
     decided = found and (ended or any(one.lost for one in found))
     return with_order(prediction, configuration, found) if decided else prediction

@@ -90,6 +90,13 @@ class IsrIs:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ElrIs:
+    """The eligible leader replicas are these and no other (KIP-966)."""
+
+    members: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FaultEvent:
     """An earlier fault of the schedule, by its index, began, was healed, or recovered.
 
@@ -120,7 +127,16 @@ class AnyOf:
 
 
 Condition = (
-    Progress | IsrSize | IsrIs | LeaderChanged | LeaderIs | FaultEvent | AnyTime | Elapsed | AnyOf
+    Progress
+    | IsrSize
+    | IsrIs
+    | ElrIs
+    | LeaderChanged
+    | LeaderIs
+    | FaultEvent
+    | AnyTime
+    | Elapsed
+    | AnyOf
 )
 
 

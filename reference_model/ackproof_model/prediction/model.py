@@ -17,6 +17,7 @@ from ackproof_model.effects import Configures, QuorumLost
 from ackproof_model.prediction.fault_schedule import (
     AnyOf,
     Condition,
+    ElrIs,
     FaultEvent,
     Injection,
     IsrIs,
@@ -80,7 +81,7 @@ class Model:
         match condition:
             case IsrSize():
                 return len({condition.met_by(size) for size in range(self.replicas + 1)}) > 1
-            case IsrIs():
+            case IsrIs() | ElrIs():
                 return True
             case AnyOf(alternatives=alternatives):
                 return any(map(self._depends_on_isr, alternatives))

@@ -8,6 +8,7 @@ from enum import IntEnum
 from ackproof_model.prediction.fault_schedule import (
     AnyOf,
     Condition,
+    ElrIs,
     FaultEvent,
     Injection,
     IsrIs,
@@ -55,6 +56,8 @@ def holds(
             met = condition.met_by(controller.isr.bit_count())
         case IsrIs(members=wanted):
             met = controller.isr == sum(1 << replica for replica in wanted)
+        case ElrIs(members=wanted):
+            met = controller.elr == sum(1 << replica for replica in wanted)
         case LeaderChanged():
             met = controller.leader not in (NOBODY, leader)
         case LeaderIs(replica=replica, equal=equal):

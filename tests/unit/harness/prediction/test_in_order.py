@@ -34,8 +34,12 @@ def effects(fault: dict[str, Any], **changes: Any) -> tuple[Effect, ...] | None:
 @pytest.mark.parametrize(
     ("fault", "expected"),
     [
-        (FETCHER, (LateFetches(followers=(2,)),)),
-        ({**FETCHER, "client": ""}, (LateFetches(followers=(0, 1, 2)),)),
+        (FETCHER, (LateFetches(followers=(2,), held=True),)),
+        ({**FETCHER, "client": ""}, (LateFetches(followers=(0, 1, 2), held=True),)),
+        # Not every request: other fetchers of the broker, and those after the first.
+        ({**FETCHER, "client": "broker-2-fetcher-0"}, (LateFetches(followers=(2,)),)),
+        ({**FETCHER, "count": 1}, (LateFetches(followers=(2,)),)),
+        ({**FETCHER, "action": "delay", "delay": "5s"}, (LateFetches(followers=(2,)),)),
         ({**FETCHER, "direction": "response"}, (LateFetches(followers=(2,)),)),
         (METADATA, (LateMetadata(brokers=(0,)),)),
         (ISR_CHANGES, (LateIsrChanges(),)),
@@ -59,8 +63,6 @@ def test_a_new_broker_has_the_next_number_and_unknown_replicas_are_not_followed(
     four = {"cluster": {"brokers": 4}}
     assert effects({**MOVE, "to": [4, 1, 2]}, **four) == (Reassigns(to=(3, 1, 2)),)
     assert effects({**MOVE, "to": [3, 1, 2]}, topics={"orders": {}}) is None
-    stale = effects({**FETCHER, "direction": "response"}, kafka="3.9.0")
-    assert stale is None  # a late response may be appended (KAFKA-18723)
 
 
 def test_only_this_search_follows_them_and_later_faults_do_not_wait() -> None:

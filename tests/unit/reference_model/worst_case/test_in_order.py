@@ -11,9 +11,11 @@ from ackproof_model import (
     Configuration,
     Effect,
     Elects,
+    ElrIs,
     Ends,
     FaultEvent,
     Injection,
+    IsrSize,
     LateFetches,
     LateMetadata,
     LeaderIs,
@@ -23,12 +25,12 @@ from ackproof_model import (
 )
 from ackproof_model.effects import Reassigns
 from ackproof_model.worst_case.in_order import (
-    METADATA_S,
     Ordered,
     excludes_losses,
     search,
     unsupported,
 )
+from ackproof_model.worst_case.scheduled import METADATA_S, Key, Steps
 
 SAFE = Configuration(
     kafka_version="4.4.0",
@@ -94,6 +96,41 @@ def test_a_condition_on_the_leader_orders_what_happens() -> None:
     never = replace(power, when=(LeaderIs(replica=0, equal=False),))
     assert not searched(never, configuration=alone).lost
     assert searched(replace(never, or_after=20.0), configuration=alone).lost
+
+
+def test_a_condition_on_the_eligible_replicas_orders_what_happens() -> None:
+    alone = replace(SAFE, replication_factor=1, min_insync_replicas=1)
+    power = fault(Ends(log="empty"))
+    none, one = (ElrIs(members=frozenset(members)) for members in ((), {0}))
+    assert searched(replace(power, when=(none,)), configuration=alone).lost
+    assert not searched(replace(power, when=(one,)), configuration=alone).lost
+
+
+@pytest.mark.parametrize(("held", "most"), [(True, 1), (False, 2)])
+def test_a_held_connection_lets_one_fetch_pass_that_was_on_its_way(held: bool, most: int) -> None:
+    two = replace(SAFE, replication_factor=2)
+    never = fault(Ends(), when=(ElrIs(members=frozenset({0})),))
+    schedule = (fault(LateFetches(followers=(1,), held=held), target=0), never)
+    assert passed(Steps(two, schedule), follower=1) == most
+    unfollowed = (fault(LateFetches(followers=(0,), held=held), target=1), never)
+    assert passed(Steps(two, unfollowed), follower=0) == 0
+    healed = (replace(schedule[0], heal_when=(IsrSize(op="==", size=2),)), never)
+    assert passed(Steps(two, healed), follower=1) == 2
+
+
+def passed(steps: Steps, *, follower: int) -> int:
+    """Return how often a follower fetches at most after the first fault has begun."""
+    most: dict[Key, int] = {steps.start: 0}
+    waiting = [steps.start]
+    while waiting:
+        key = waiting.pop()
+        for label, after in steps.successors(key):
+            counts = label[:2] == ("fetch", follower) and steps.read(key).progress.begun
+            number = most[key] + bool(counts)
+            if number > most.get(after, -1):
+                most[after] = number
+                waiting.append(after)
+    return max(most.values())
 
 
 def test_a_trace_names_the_faults_and_the_loss() -> None:
