@@ -191,6 +191,7 @@ def test_assigned_partitions_are_consumed_without_a_group_membership(clients):
     assert len(clients.processed()) == SENDS // 2
 
 
+@pytest.mark.parametrize("arm", [MOCK, LATER_REAL, LATER_JAVA, OTHER], indirect=True)
 def test_a_consumer_that_begins_at_the_latest_offset_ends_without_a_record(clients):
     """No record shows its position; it asks its client."""
     clients.produce()

@@ -74,8 +74,11 @@ def read_log(bootstrap: str, topic: str) -> dict[tuple[int, int], bytes]:
 
 @pytest.mark.parametrize(
     "settings",
-    [{"acks": "all", "enable.idempotence": True}, {"acks": 1}, {"acks": "all", "linger.ms": 0}],
-    ids=["idempotent", "acks-1", "acks-all"],
+    [
+        pytest.param({"acks": "all", "enable.idempotence": True}, id="idempotent"),
+        pytest.param({"acks": 1}, id="acks-1", marks=pytest.mark.slow),
+        pytest.param({"acks": "all", "linger.ms": 0}, id="acks-all", marks=pytest.mark.slow),
+    ],
 )
 def test_every_acked_row_is_at_its_offset_in_the_log(spec, bootstrap, topic, settings):
     process = ProducerProcess(spec(records=5_000, settings=settings, size=100))
