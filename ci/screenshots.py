@@ -1,17 +1,19 @@
 """Makes the pages of this checkout from made-up runs, and photographs them in a browser.
 
-With another checkout, both are photographed, and a page shows the pictures that differ.
+With an earlier commit or another checkout, both are photographed, a page shows the pictures that
+differ, and the exit code is 1 if there are any.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -26,24 +28,45 @@ _FRAME = (
 )
 
 
-def main() -> None:
+def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("other", nargs="?", type=Path, help="another checkout, the one before")
+    arguments.add_argument("before", nargs="?", help="an earlier commit, or another checkout")
     arguments.add_argument("--to", type=Path, default=Path("screenshots"), help="folder")
     arguments.add_argument("--only", default="", help="pages whose name contains this")
     asked = arguments.parse_args()
-    checkouts = {"before": asked.other.resolve()} if asked.other else {}
-    checkouts["after"] = ROOT
-    for name, checkout in checkouts.items():
-        folder = asked.to.resolve() / name
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        make(checkout, folder)
-        for page in sorted(folder.glob(f"*{asked.only}*.html")):
-            print(f"screenshots: {page}")
-            photograph(page)
-    if asked.other:
-        print(f"screenshots: {compared(asked.to.resolve())}")
+    to: Path = asked.to.resolve()
+    with contextlib.ExitStack() as stack:
+        checkouts = {"after": ROOT}
+        if asked.before:
+            checkouts["before"] = stack.enter_context(checkout_of(asked.before))
+        for name, checkout in checkouts.items():
+            shutil.rmtree(to / name, ignore_errors=True)
+            (to / name).mkdir(parents=True)
+            make(checkout, to / name)
+            for page in sorted((to / name).glob("*.html")):
+                if asked.only in page.name:
+                    print(f"screenshots: {page}")
+                    photograph(page)
+    names = differing(to) if asked.before else []
+    if names:
+        print(f"screenshots: {len(names)} pictures differ ({', '.join(names)}): {shown(to, names)}")
+    return int(bool(names))
+
+
+@contextlib.contextmanager
+def checkout_of(before: str) -> Iterator[Path]:
+    """Yield a folder with the files of a commit; a folder is its own."""
+    if Path(before).is_dir():
+        yield Path(before).resolve()
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        files = Path(folder) / "files"
+        git = ("git", "-C", str(ROOT), "worktree")
+        subprocess.run([*git, "add", "--quiet", "--detach", str(files), before], check=True)
+        try:
+            yield files
+        finally:
+            subprocess.run([*git, "remove", "--force", str(files)], check=True)
 
 
 def make(checkout: Path, folder: Path) -> None:
@@ -86,23 +109,31 @@ def photograph(page: Path) -> None:
             frame.unlink()
 
 
-def compared(folder: Path) -> Path:
-    """Write a page with the pictures that differ, before and after side by side."""
+def differing(folder: Path) -> list[str]:
+    """Return the names of the pictures that differ, or are only before or after."""
+    sides = (folder / "before", folder / "after")
+    names = {path.name for side in sides for path in side.glob("*.png")}
+
+    def contents(name: str) -> set[bytes]:
+        return {(side / name).read_bytes() if (side / name).exists() else b"" for side in sides}
+
+    return [name for name in sorted(names) if len(contents(name)) > 1]
+
+
+def shown(folder: Path, names: Sequence[str]) -> Path:
+    """Write a page with these pictures, before and after side by side."""
     page = folder / "differences.html"
-    page.write_text("<!DOCTYPE html><title>Pages that differ</title>" + "".join(_rows(folder)))
+    rows = ["<!DOCTYPE html><title>Pages that differ</title>"]
+    for name in names:
+        rows.append(f"<h2>{name}</h2>")
+        rows += [
+            f'<img src="{side}/{name}" style="max-width: 49%">'
+            for side in ("before", "after")
+            if (folder / side / name).exists()
+        ]
+    page.write_text("\n".join(rows))
     return page
 
 
-def _rows(folder: Path) -> Iterator[str]:
-    names = {path.name for side in ("before", "after") for path in (folder / side).glob("*.png")}
-    for name in sorted(names):
-        before, after = folder / "before" / name, folder / "after" / name
-        if before.exists() and after.exists() and before.read_bytes() == after.read_bytes():
-            continue
-        yield f"<h2>{name}</h2>"
-        for picture in filter(Path.exists, (before, after)):
-            yield f'<img src="{picture.relative_to(folder)}" style="max-width: 49%">'
-
-
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
