@@ -42,6 +42,9 @@ RUNS = Path(__file__).parents[2] / "runs" / "missed-epochs"
 
 RESULTS = truth.RESULTS / "missed_epochs.jsonl"
 
+#: The fault with which the leader of a turn is cut off.
+_BEGINS = "partition"
+
 #: Counts of a run that are summed.
 SUMMED = ("turns", "elections", "missed_epochs", "turns_with_a_missed_epoch",
           "acks_below_a_truncation", "acked", "lost", "turns_that_lost")  # fmt: skip
@@ -120,7 +123,7 @@ def scenario(chosen: argparse.Namespace, turns: int) -> dict[str, Any]:
     turn = [
         {**order, "id": "first", "to": [3, 2, 1], "when": "isr of orders-0 == 3"},
         {**waits, "id": "leads", "when": "leader of orders-0 == 3", "or_after": "30s"},
-        {"fault": "partition", "id": "cut", "target": 3, "peers": "controllers",
+        {"fault": _BEGINS, "id": "cut", "target": 3, "peers": "controllers",
          "when": "isr of orders-0 == 3", "or_after": "30s", "heal_when": "back ended"},
         {**order, "id": "away", "to": [2, 3, 1]},
         {**waits, "id": "led", "when": "leader of orders-0 == 2", "or_after": "10s"},
@@ -181,7 +184,7 @@ class Missed(NamedTuple):
 def counts(run_dir: Path) -> dict[str, Any]:
     """Return turns, elections, missed epochs, acks below a truncation, losses and their bound."""
     windows = [one for one in table_rows(run_dir, "fault_windows") if one["verified_at"]]
-    began = sorted(one["injected_at"] for one in windows if one["fault"] == "pause")
+    began = beginnings(windows)
     killed = [one["injected_at"] for one in windows if one["fault"] == "kill"]
     events = list(table_rows(run_dir, "broker_events"))
     missed = list(missed_epochs(events))
@@ -207,6 +210,11 @@ def total(found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     sums: dict[str, Any] = {key: sum(one[key] for one in found) for key in SUMMED}
     turns = sums["turns"]
     return {**sums, "upper_bound": round(wilson(sums["turns_that_lost"], turns), 4) if turns else 1}
+
+
+def beginnings(windows: Iterable[Mapping[str, Any]]) -> list[datetime]:
+    """Return when each turn cut its leader off."""
+    return sorted(one["injected_at"] for one in windows if one["fault"] == _BEGINS)
 
 
 def _turns(began: Sequence[datetime], times: Iterable[datetime]) -> set[int]:

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import argparse
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from missed_epochs import SUMMED, Missed, early_acks, elections, missed_epochs, total, wilson
+from missed_epochs import (
+    SUMMED,
+    Missed,
+    beginnings,
+    early_acks,
+    elections,
+    missed_epochs,
+    scenario,
+    total,
+    wilson,
+)
 
 
 def at(second: float) -> datetime:
@@ -74,6 +85,16 @@ def test_acks_of_what_a_replica_had_truncated_are_counted(
     acked = [ack(67, 60.1), *(ack(offset, 60.1) for offset in range(68, 73)), ack(73, 60.2)]
     before = [ack(offset, 59) for offset in range(68, 73)]
     assert early_acks([*before, *acked], [truncation], missed) == early
+
+
+def test_a_turn_begins_with_a_fault_of_the_schedule() -> None:
+    chosen = argparse.Namespace(kafka="4.4.0", partitions=2, rate="500/s", session="30s")
+    (block,) = scenario(chosen, turns=2)["faults"]
+    names = [one["fault"] for _ in range(block["repeat"]) for one in block["sequence"]]
+    windows = [
+        {"fault": fault, "injected_at": at(second)} for second, fault in enumerate(names, start=1)
+    ]
+    assert len(beginnings(windows)) == 2
 
 
 def test_every_new_leader_is_an_election() -> None:
