@@ -18,6 +18,11 @@ from ackproof_faults import FaultError, Schedule, ScheduleContext, SendCounts
 _TICK_S = 0.01
 _SHOW_S = 0.2
 
+#: The schedule takes at most this share of a CPU: with 1,000 partitions a look at them takes longer
+#: than `_TICK_S`. But it is never late by more than `_LONGEST_S`.
+_SHARE = 0.2
+_LONGEST_S = 0.25
+
 #: A machine cannot keep up if some process waits for a CPU in this share of the time, and a tick is
 #: late by this many seconds on average, over a period of `_WATCHED_S`.
 _BUSY, _LATE_S = 0.8, 0.003
@@ -84,7 +89,9 @@ def _drive(
     load = Load(now=time.monotonic(), waited=machine.cpu_wait_s())
     acked_when_done: int | None = None
     while goes_on(schedule, clients, running=clients.restart_crashed()):
+        used = time.thread_time()
         schedule.tick()
+        pause_s = pause_after(time.thread_time() - used)
         run.write_windows()
         acked = clients.progress().acked
         if acked_when_done is None and schedule.done:
@@ -95,14 +102,19 @@ def _drive(
             shown_at = time.monotonic()
             reporter.update(f"{acked:,} acked; waiting for {schedule.waiting_for}")
         before = time.monotonic()
-        time.sleep(_TICK_S)  # the period of a control loop, not a wait for an event
+        time.sleep(pause_s)  # the period of a control loop, not a wait for an event
         after = time.monotonic()
-        late = after - before - _TICK_S
+        late = after - before - pause_s
         if strained := load.tick(now=after, waited=machine.cpu_wait_s(), late=late):
             # The verdict does not need what the live view's job counts.
             stopped = run.live is not None and not run.live.job_failed and run.live.stop_job()
             relief = ". The live view goes on without reads, lag, unseen sends and loss candidates"
             reporter.note(strained + (relief if stopped else ""))
+
+
+def pause_after(used_s: float) -> float:
+    """Return the seconds until the next tick, after one that used a CPU for so many seconds."""
+    return min(max(_TICK_S, used_s * (1 - _SHARE) / _SHARE), _LONGEST_S)
 
 
 def goes_on(schedule: Schedule, clients: ClientSupervisor, *, running: bool) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ackproof.execution.fault_phase import Load, goes_on, unfinished
+from ackproof.execution.fault_phase import Load, goes_on, pause_after, unfinished
 from ackproof.scenario.model import Scenario
 from support.run_directories import small
 
@@ -30,6 +30,16 @@ def test_a_schedule_goes_on_after_the_last_record_while_it_waits_for_the_cluster
     schedule: Any = SimpleNamespace(done=done, needs_sends=needs_sends)
     clients: Any = SimpleNamespace(has_sent_all=sent_all)
     assert goes_on(schedule, clients, running=running) is on
+
+
+@pytest.mark.parametrize(
+    ("used_s", "pause_s"),
+    [(0.0001, 0.01), (0.002, 0.01), (0.03, 0.12), (2.0, 0.25)],  # 0.03 s: 1,000 partitions
+)
+def test_the_schedule_leaves_the_cpu_to_others_after_a_costly_look_at_the_cluster(
+    used_s: float, pause_s: float
+) -> None:
+    assert pause_after(used_s) == pytest.approx(pause_s)
 
 
 class Fault:
