@@ -124,7 +124,8 @@ class LedgerWriter:
         self.path = path
         self._schema = origin.schema()
         self._stream = StreamWriter(path, self._schema, what="the ledger")
-        pa.array(np.zeros(0, np.int64))  # the first call imports pandas, which must not delay sends
+        # The first call looks for pandas, which must not delay sends.
+        pa.array(np.zeros(0, np.int64))
 
     def reserve(self, below: int) -> None:
         """Record that sequences below `below` may be handed to librdkafka from now on."""
