@@ -29,7 +29,7 @@ EFFECTS: Mapping[str, Callable[[Replication, str], Replication]] = {
     KAFKA: lambda one, value: replace(one, kafka_version=_NEWEST, elr=None, zookeeper=False),
     BROKERS: lambda one, value: replace(one, replicas=int(value), brokers=int(value), combined=0),
     STORAGE: lambda one, value: replace(one, emptied=frozenset()),
-    BROKER_RACK: lambda one, value: replace(one, racks=one.replicas),
+    BROKER_RACK: lambda one, value: replace(one, racks=max(one.racks, one.replicas)),
     ACKS: lambda one, value: replace(one, acks="all"),
     UNCLEAN: lambda one, value: replace(one, unclean=False),
     MINIMUM: lambda one, value: replace(one, min_insync_replicas=int(value)),

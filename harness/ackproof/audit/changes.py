@@ -242,7 +242,11 @@ def _decision(
 ) -> Decision:
     """Return the decision for a change. others: those that must be made, too."""
     before = {replication_of(one): one for one in setups}  # the last one of each
-    changed = [setup for one, setup in before.items() if after_change(one, change) != one]
+    changed = [
+        setup
+        for one, setup in before.items()
+        if after_change(after_all(one, others), change) != after_all(one, others)
+    ]
     setup = changed[-1] if changed else setups[-1]
     setting, value = _named(setup, change)
     given = _present(setup, change.setting)
