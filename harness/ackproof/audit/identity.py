@@ -27,12 +27,13 @@ class Identity:
 
 def identity(risk: Risk, *, without: Collection[str] = ()) -> Identity:
     """Return the identity of a risk. without: settings whose assumed values are left out."""
+    kept = (pair for pair in risk.when.items() if pair[0] not in without) if risk.when else ()
     return Identity(
         effect=risk.effect,
         likelihood=risk.likelihood,
         case=risk.case,
         failures=tuple(sorted(risk.failures)),
-        when=tuple(sorted(pair for pair in risk.when.items() if pair[0] not in without)),
+        when=tuple(sorted(kept)),
     )
 
 

@@ -65,7 +65,7 @@ def grid(assumed: Assumed) -> Grid:
             failures=risk.failures,
             case=risk.case,
             certain=risk.likelihood == "certain",
-            own=tuple(space.without(risk.when).items()),
+            own=tuple(space.without(risk.when).items()) if risk.when else (),
             rare=risk.rare,
         )
         having[facts] = having.get(facts, 0) | points

@@ -183,6 +183,7 @@ def audit(
         from ackproof.audit.outputs.terminal import print_audit
 
         print_audit(stdout(), finished, verbose=verbose)
+    gc.freeze()  # nor does the end of the process have to search them
     if finished.fails:
         raise typer.Exit(ExitCode.VIOLATED)
 

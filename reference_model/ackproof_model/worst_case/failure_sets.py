@@ -11,8 +11,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache, partial, reduce
 from itertools import combinations_with_replacement
+from operator import or_
 
 from ackproof_model.configuration import Profile
 from ackproof_model.perturbations import Counts
@@ -191,12 +192,13 @@ def failure_sets(exposed: Exposed) -> FailureSets:
         emptied=exposed.emptied,
     )
     stored = _Stored(known, every) if known else None
-    losing: dict[Failures, Loss] = {}
-    undecided: dict[Failures, None] = {}
-    safe: dict[Failures, None] = {}
+    losing: list[Loss] = []
+    undecided: list[Failures] = []
+    safe: list[int] = []
+    lost = not_decided = 0
     for at, (failures, counts) in enumerate(every.sets):
-        parts = _parts(failures)
-        if not parts.isdisjoint(losing):
+        parts = every.parts[at]
+        if parts & lost:
             continue
         found = stored.lost_by(at) if stored else None
         loss = (
@@ -207,24 +209,30 @@ def failure_sets(exposed: Exposed) -> FailureSets:
         )
         searched = found is None and stored is not None and stored.covers(at)
         if loss:
-            losing[failures] = loss
+            losing.append(loss)
+            lost |= 1 << at
         elif _excluded(exposed, failures, counts, searched=searched):
-            safe[failures] = None
-        elif parts.isdisjoint(undecided) and len(failures) <= _MOST:
-            undecided[failures] = None
-    smaller = {part for failures in safe for part in _parts(failures) if part != failures}
+            safe.append(at)
+        elif not parts & not_decided and len(failures) <= _MOST:
+            undecided.append(failures)
+            not_decided |= 1 << at
+    smaller = reduce(or_, (every.parts[at] & ~(1 << at) for at in safe), 0)
     return FailureSets(
-        losing=tuple(losing.values()),
-        survived=tuple(one for one in safe if one not in smaller),
+        losing=tuple(losing),
+        survived=tuple(every.sets[at][0] for at in safe if not smaller >> at & 1),
         undecided=tuple(undecided),
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Counted:
-    """Sets of failures, the small ones first, with their perturbations; groups are bit sets."""
+    """Sets of failures, the small ones first, with their perturbations; groups are bit sets.
+
+    parts: the sets within each set, itself included.
+    """
 
     sets: tuple[tuple[Failures, Counts], ...]
+    parts: tuple[int, ...]
 
     def where(self, holds: Callable[[Counts], bool]) -> int:
         return sum(1 << at for at, (_, counts) in enumerate(self.sets) if holds(counts))
@@ -235,7 +243,19 @@ def _counted(
     sets: tuple[Failures, ...], *, lag: float, in_rack: int, flushed: bool, emptied: frozenset[str]
 ) -> _Counted:
     around = _Surroundings(lag=lag, in_rack=in_rack, flushed=flushed, emptied=emptied)
-    return _Counted(sets=tuple((one, _perturbations(one, around)) for one in sets))
+    return _Counted(
+        sets=tuple((one, _perturbations(one, around)) for one in sets),
+        parts=_parts_among(sets),
+    )
+
+
+@cache
+def _parts_among(sets: tuple[Failures, ...]) -> tuple[int, ...]:
+    """Return which of these sets are within each, as bit sets."""
+    numbers = {failures: at for at, failures in enumerate(sets)}
+    return tuple(
+        sum(1 << numbers[part] for part in _parts(failures) if part in numbers) for failures in sets
+    )
 
 
 class _Stored:

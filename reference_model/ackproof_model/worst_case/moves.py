@@ -82,11 +82,12 @@ def may_miss_an_epoch(question: Question, counts: Counts, *, balanced: bool) -> 
 
     A partition that moves has one replica more meanwhile, and may get another preferred one.
     """
+    if counts.without_shrinks <= _FEW:
+        return False
     moving = counts.reassignments > 0
-    elections = max(counts.leader_moves, int(balanced and moving))
-    elected = replace(counts, leader_moves=elections)
-    one_more = question.replicas + moving
-    return counts.without_shrinks > _FEW and misses_an_epoch(one_more, elected, balanced=balanced)
+    elects = balanced and moving and not counts.leader_moves
+    elected = replace(counts, leader_moves=1) if elects else counts
+    return misses_an_epoch(question.replicas + moving, elected, balanced=balanced)
 
 
 def loses_by_missed_epoch(
@@ -98,7 +99,7 @@ def loses_by_missed_epoch(
     together. Without an election that somebody asks for, three brokers end: after the first the
     balancer elects. ZooKeeper mode, in which each change is sent by itself, was not searched.
     """
-    if Profile.of(question.kafka_version).zookeeper or events < 3:
+    if events < 3 or Profile.of(question.kafka_version).zookeeper:
         return False
     elected = counts.leader_moves > 0 or counts.ends > 2
     return elected and misses_an_epoch(question.replicas, counts, balanced=balanced)

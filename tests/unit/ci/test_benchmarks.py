@@ -264,6 +264,20 @@ def test_generated_topics_are_of_400_kinds():
     assert len(set(kinds)) == audit.KINDS == 400
 
 
+def test_commands_are_compiled_once_whatever_the_environment_says(monkeypatch):
+    given = []
+
+    def run(words, **options):
+        given.append(options["env"])
+        return subprocess.CompletedProcess(words, 0)
+
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    monkeypatch.setattr(subprocess, "run", run)
+    audit.cpu_s("--version")
+    assert "PATH" in given[0]
+    assert "PYTHONDONTWRITEBYTECODE" not in given[0]
+
+
 def test_a_command_that_fails_has_no_cpu_time():
     assert audit.cpu_s("--version") > 0
     with pytest.raises(subprocess.CalledProcessError):

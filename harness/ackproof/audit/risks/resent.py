@@ -90,9 +90,9 @@ def risks(setup: Setup) -> Iterator[Risk]:
         likelihood, _ = resent(setup.partition, _UNANSWERED_ONCE, effect.value)
         if likelihood is Likelihood.IMPOSSIBLE:
             continue
+        remedies = [*_remedies(setup, effect)]
         for failure, event in _UNANSWERED.items():
             if _happens(setup, failure, effect):
-                remedies = [*_remedies(setup, effect)]
                 refused = failure in _PLANNED and effect is Effect.REORDERED
                 what = _REFUSED if refused else event
                 yield KIND.risk(setup, [failure], effect, decided_by=remedies, event=what)
