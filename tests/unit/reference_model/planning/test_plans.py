@@ -163,6 +163,7 @@ def test_no_operator_brings_about_what_only_a_race_loses(monkeypatch):
     assert realized(answer) is None
 
 
+@pytest.mark.slow
 def test_if_possible_nothing_hangs_on_how_fast_an_operator_is():
     budgets = Budgets(kills=1, power_losses=1, clean_stops=1)
     made = found(AdversaryModel(kafka_version="4.3.1", budgets=budgets))
@@ -219,6 +220,7 @@ def test_the_order_of_prompt_steps_does_not_matter(case, monkeypatch):
             assert first.writes.acked == second.writes.acked
 
 
+@pytest.mark.slow
 def test_where_nothing_can_be_lost_schedules_take_many_kinds_of_steps():
     safe = AdversaryModel(kafka_version="4.3.1", budgets=Budgets(kills=2, shrinks=1))
     assert search(safe).impossible
