@@ -136,7 +136,13 @@ def misspelt_of_client(key: str, scope: Scope) -> str:
     if is_known(key) or is_known(key.replace("_", ".")):
         return ""
     names = [*known(scope), *KNOWN, *ALIASES]
-    return next(iter(get_close_matches(key, names, n=1, cutoff=0.85)), "")
+    short = [name for name in names if "." not in name]
+    near = get_close_matches(key, names, n=1, cutoff=0.85)
+    return next(iter(near or get_close_matches(key, short, n=1, cutoff=_ONE_OF_FOUR)), "")
+
+
+#: The similarity of two words of four letters, such as `acks` and `ackz`, that differ in one.
+_ONE_OF_FOUR = 0.75
 
 
 def dotted(key: str) -> str:

@@ -11,6 +11,8 @@ from ackproof.own_config.tree import Text
 
 #: The setting that every connector of Kafka Connect has.
 CONNECTOR = "connector.class"
+#: How the settings of the producer of Debezium Server begin.
+OF_DEBEZIUM = "debezium.sink.kafka.producer."
 
 
 def parse(text: str, first: int = 1) -> dict[str, Text]:
@@ -91,5 +93,6 @@ def settings_in(value: Text) -> dict[str, Text]:
         return {}
     if not value.block:
         pairs = {key: Text.at(str(one), value.line) for key, one in pairs.items()}
-    of_kafka = CONNECTOR in pairs or 2 * sum(map(is_known, pairs)) >= len(pairs)
+    special = CONNECTOR in pairs or any(key.startswith(OF_DEBEZIUM) for key in pairs)
+    of_kafka = special or 2 * sum(map(is_known, pairs)) >= len(pairs)
     return pairs if of_kafka else {}
