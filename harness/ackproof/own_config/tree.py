@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -205,3 +206,12 @@ def mappings(node: object, depth: int = 0) -> Iterator[Block]:
     children = node.values() if isinstance(node, Block) else node if isinstance(node, list) else ()
     for child in children:
         yield from mappings(child, depth + 1)
+
+
+def decoded(value: Text) -> Text:
+    """Return the text of a value in base64; an empty text if it has none."""
+    try:
+        text = base64.b64decode(re.sub(r"\s", "", value), validate=True).decode()
+    except ValueError:
+        return Text.at("", value.line)
+    return Text.at(text, value.line)

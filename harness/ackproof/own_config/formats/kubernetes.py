@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -11,11 +9,20 @@ from ackproof.own_config import environment
 from ackproof.own_config.commands import topics
 from ackproof.own_config.configuration import Count, Holder
 from ackproof.own_config.containers import Containers, containers, embedded, named_values
-from ackproof.own_config.formats import micronaut, quarkus, spring
+from ackproof.own_config.formats import debezium, micronaut, quarkus, spring
 from ackproof.own_config.formats.properties import classify
 from ackproof.own_config.names import is_stated
 from ackproof.own_config.parts import Format, Mount, Mounts, Part, RefusalError, Source, together
-from ackproof.own_config.tree import Block, NotYamlError, Text, block, items, mappings, text
+from ackproof.own_config.tree import (
+    Block,
+    NotYamlError,
+    Text,
+    block,
+    decoded,
+    items,
+    mappings,
+    text,
+)
 
 _COUNTED = ("StatefulSet", "Deployment", "ReplicaSet", "StatefulSetSpec")
 
@@ -53,7 +60,7 @@ def _data(resource: object) -> Block:
     found = Block(block(resource).line)
     if coded:
         of_secret = block(resource, coded).items()
-        found.update({key: _decoded(one) for key, one in of_secret if isinstance(one, Text)})
+        found.update({key: decoded(one) for key, one in of_secret if isinstance(one, Text)})
     found.update(block(resource, plain))
     return found
 
@@ -152,7 +159,7 @@ def _inside(source: Source, value: Text, name: str) -> Part | None:
     inside = replace(source, text=f"{lines}{value}", line=line)
     if of_json:
         return _of_json(inside) if inside.is_tree else None
-    frameworks = (framework.read(inside) for framework in (spring, quarkus, micronaut))
+    frameworks = (framework.read(inside) for framework in (spring, quarkus, micronaut, debezium))
     return next((part for part in frameworks if part), None)
 
 
@@ -164,15 +171,6 @@ def _of_json(source: Source) -> Part | None:
         if any(map(is_stated, pairs)) and (part := classify(source, pairs)):
             parts.append(part)
     return together("", parts) if parts else None
-
-
-def _decoded(value: Text) -> Text:
-    """Return the text of a value in base64; an empty text if it has none."""
-    try:
-        text = base64.b64decode(re.sub(r"\s", "", value), validate=True).decode()
-    except ValueError:
-        return Text.at("", value.line)
-    return Text.at(text, value.line)
 
 
 _EXAMPLE = """\

@@ -444,6 +444,15 @@ def test_a_secret_is_named_without_its_value() -> None:
     assert "hidden" not in json.dumps(document(audit_clusters(clusters)))
 
 
+@pytest.mark.parametrize(("kind", "names"), [("Secret", {"min.insync.replicas"}), ("Other", set())])
+def test_names_in_the_base64_of_a_secret_are_stated(kind: str, names: set[str]) -> None:
+    text = (DATA / "own_config" / "secret-unread.yaml").read_text()
+    file = f"kind: ConfigMap\ndata: {{a.properties: acks=1}}\n---\n{text}"
+    [own] = read_texts({"secret.yaml": file.replace("Secret", kind).encode()})
+    unread = {one.key for one in own.stated if not one.bearer and one.source.line == 9}
+    assert unread == names
+
+
 def test_a_name_of_other_programs_is_not_kafkas() -> None:
     clusters = texts(
         compose_yml="services:\n  kafka:\n    image: apache/kafka:4.0.0\n    ports: [9092]\n"
