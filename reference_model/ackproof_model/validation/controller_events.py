@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from itertools import combinations
 
 from ackproof_model.kafka.partition_change import (
@@ -23,11 +24,37 @@ from ackproof_model.replication.controller import cancellation_target, reassignm
 from ackproof_model.validation.controller_state import ControllerState, MetadataRecord, PartitionId
 
 
+class Event(StrEnum):
+    """What a controller may have changed a partition on."""
+
+    FENCED = "broker fenced"
+    UNFENCED = "broker unfenced"
+    CONTROLLED_SHUTDOWN = "controlled shutdown"
+    CLEAN_START = "registered after a clean stop"
+    UNCLEAN_START = "registered after an unclean stop"
+    UNREGISTERED = "broker unregistered"
+    DIRECTORY_OFFLINE = "directory offline"
+    DIRECTORY_ASSIGNED = "directory assigned"
+    ISR_SHRINKS = "leader shrinks the ISR"
+    ISR_EXPANDS = "leader expands the ISR"
+    ISR_CHANGES = "leader changes the ISR"
+    RECOVERED = "leader has recovered"
+    REFUSED = "ISR {isr} is refused to the leader"
+    PREFERRED_ELECTION = "preferred election"
+    UNCLEAN_ELECTION = "unclean election"
+    REASSIGNMENT = "reassignment"
+    CANCELLATION = "reassignment cancelled"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """The change of one partition by the rules on one event; None for no change."""
+    """The change of one partition by the rules on one event; None for no change.
 
-    event: str
+    isr: the ISR that is refused.
+    """
+
+    event: Event
+    isr: tuple[int, ...] = ()
     broker: int | None
     change: Change | None
 
@@ -36,7 +63,7 @@ def broker_goes(
     state: ControllerState,
     partition: PartitionId,
     broker: int,
-    event: str,
+    event: Event,
     *,
     unclean: bool = False,
 ) -> Step:
@@ -62,7 +89,7 @@ def broker_unfenced(state: ControllerState, partition: PartitionId, broker: int)
     change = partition_change(
         state.partitions[partition], target, state.cluster(partition, joining=broker)
     )
-    return Step(event="broker unfenced", broker=broker, change=change)
+    return Step(event=Event.UNFENCED, broker=broker, change=change)
 
 
 def steps(
@@ -103,18 +130,16 @@ def _with_record_after(
     in_isr, known = broker in now.isr, broker in state.brokers
     if record.kind == "BROKER_REGISTRATION_CHANGE_RECORD":
         if record.data.get("fenced") == 1 and in_isr:
-            yield broker_goes(state, partition, broker, "broker fenced")
+            yield broker_goes(state, partition, broker, Event.FENCED)
         if record.data.get("logDirs"):
-            yield broker_goes(state, partition, broker, "directory offline")
+            yield broker_goes(state, partition, broker, Event.DIRECTORY_OFFLINE)
     elif record.kind == "UNREGISTER_BROKER_RECORD" and (in_isr or broker in now.elr):
-        yield broker_goes(state, partition, broker, "broker unregistered")
+        yield broker_goes(state, partition, broker, Event.UNREGISTERED)
     elif record.kind == "REGISTER_BROKER_RECORD" and known and state.rules.unclean_shutdown:
         if in_isr:
-            yield broker_goes(state, partition, broker, "registered after a clean stop")
+            yield broker_goes(state, partition, broker, Event.CLEAN_START)
         if state.elr and (in_isr or broker in now.elr):
-            yield broker_goes(
-                state, partition, broker, "registered after an unclean stop", unclean=True
-            )
+            yield broker_goes(state, partition, broker, Event.UNCLEAN_START, unclean=True)
 
 
 def _with_record_before(
@@ -125,7 +150,7 @@ def _with_record_before(
         return
     broker, now = record.data["brokerId"], state.partitions[partition]
     if record.data.get("inControlledShutdown") == 1 and broker in now.isr:
-        yield broker_goes(state, partition, broker, "controlled shutdown")
+        yield broker_goes(state, partition, broker, Event.CONTROLLED_SHUTDOWN)
     if record.data.get("fenced") == -1 and now.leader == NO_LEADER:
         yield broker_unfenced(state, partition, broker)
 
@@ -146,8 +171,7 @@ def _alter_partition(
             isr = (*requested, *extra)
             if not _accepts(state, now, isr):
                 if written.isr is not None and now.leader != NO_LEADER:
-                    event = f"ISR {list(isr)} is refused to the leader"
-                    yield Step(event=event, broker=now.leader, change=None)
+                    yield Step(event=Event.REFUSED, isr=isr, broker=now.leader, change=None)
                 continue
             for recovering in {now.recovering, False}:
                 if recovering and len(isr) > 1:
@@ -160,10 +184,10 @@ def _alter_partition(
                 yield Step(event=event, broker=now.leader, change=change)
 
 
-def _isr_event(now: Registration, isr: tuple[int, ...]) -> str:
+def _isr_event(now: Registration, isr: tuple[int, ...]) -> Event:
     if not set(isr) - set(now.isr):
-        return "leader shrinks the ISR" if len(isr) < len(now.isr) else "leader has recovered"
-    return "leader expands the ISR" if set(now.isr) < set(isr) else "leader changes the ISR"
+        return Event.ISR_SHRINKS if len(isr) < len(now.isr) else Event.RECOVERED
+    return Event.ISR_EXPANDS if set(now.isr) < set(isr) else Event.ISR_CHANGES
 
 
 def _accepts(state: ControllerState, now: Registration, isr: tuple[int, ...]) -> bool:
@@ -186,7 +210,7 @@ def _reassignment(
     requested = tuple(replica for replica in replicas if replica not in removing)
     target = reassignment_target(now, requested)
     change = partition_change(now, target, state.cluster(partition))
-    yield Step(event="reassignment", broker=None, change=change)
+    yield Step(event=Event.REASSIGNMENT, broker=None, change=change)
     if cancelled := _cancelled(state, partition):
         yield cancelled
 
@@ -198,7 +222,13 @@ def _cancelled(state: ControllerState, partition: PartitionId) -> Step | None:
     if target is None:
         return None
     change = partition_change(now, target, state.cluster(partition))
-    return Step(event="reassignment cancelled", broker=None, change=change)
+    return Step(event=Event.CANCELLATION, broker=None, change=change)
+
+
+_ELECTIONS = {
+    Election.PREFERRED: Event.PREFERRED_ELECTION,
+    Election.UNCLEAN: Event.UNCLEAN_ELECTION,
+}
 
 
 def _elected(state: ControllerState, partition: PartitionId, election: Election) -> Step:
@@ -206,7 +236,7 @@ def _elected(state: ControllerState, partition: PartitionId, election: Election)
     change = partition_change(
         state.partitions[partition], Target(election=election), state.cluster(partition)
     )
-    return Step(event=f"{election.value.lower()} election", broker=None, change=change)
+    return Step(event=_ELECTIONS[election], broker=None, change=change)
 
 
 def _directory_assigned(
@@ -220,7 +250,7 @@ def _directory_assigned(
     for replica, old, new in zip(now.replicas, now.directories, directories, strict=False):
         if old != new:
             change = partition_change(now, Target(directory=(replica, new)), cluster)
-            yield Step(event="directory assigned", broker=replica, change=change)
+            yield Step(event=Event.DIRECTORY_ASSIGNED, broker=replica, change=change)
 
 
 def _election(state: ControllerState, partition: PartitionId) -> Election:

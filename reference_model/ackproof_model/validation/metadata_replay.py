@@ -21,7 +21,7 @@ from ackproof_model.kafka.partition_change import (
     Registration,
 )
 from ackproof_model.validation import controller_events as events
-from ackproof_model.validation.controller_events import Step
+from ackproof_model.validation.controller_events import Event, Step
 from ackproof_model.validation.controller_state import (
     ControllerState,
     LogError,
@@ -42,11 +42,13 @@ class Replay:
     """The explained part of a log.
 
     steps: the metadata offset of each explained partition change or creation, and its kind, such as
-    ``broker fenced: leader from the ISR``. total: the number of partition changes. mismatch: the
-    first unexplained change, None if all are explained.
+    ``broker fenced: leader from the ISR``. events: by metadata offset, the events on any of which
+    the rules make the explained change. total: the number of partition changes. mismatch: the first
+    unexplained change, None if all are explained.
     """
 
     steps: tuple[tuple[int, str], ...]
+    events: Mapping[int, frozenset[Event]]
     total: int
     mismatch: Mismatch | None
 
@@ -64,7 +66,7 @@ def replay(records: Sequence[MetadataRecord], rules: ControllerRules) -> Replay:
     run = _Run(records, ControllerState(rules))
     total = sum(record.kind == _CHANGE for record in records)
     mismatch = next(filter(None, map(run.take, range(len(records)))), None)
-    return Replay(steps=tuple(run.steps), total=total, mismatch=mismatch)
+    return Replay(steps=tuple(run.steps), events=run.events, total=total, mismatch=mismatch)
 
 
 class _Run:
@@ -72,6 +74,7 @@ class _Run:
         self.records = records
         self.state = state
         self.steps: list[tuple[int, str]] = []
+        self.events: dict[int, frozenset[Event]] = {}
         #: The last record that changes no partition, and the changes that must still follow it.
         self.before: MetadataRecord | None = None
         self.due: dict[PartitionId, Step] = {}
@@ -113,8 +116,8 @@ class _Run:
         )
         if partition in self.due:  # the records of one event are adjacent
             possible = [self.due.pop(partition)]
-        step = next((one for one in possible if one.change == written), None)
-        if step is None:
+        fitting = [one for one in possible if one.change == written]
+        if not fitting:
             return _mismatch(
                 record,
                 self.state.name(partition),
@@ -124,7 +127,8 @@ class _Run:
                     dict.fromkeys(f"{_name(one)}: {in_words(one.change)}" for one in possible)
                 ),
             )
-        self.steps.append((record.offset, f"{step.event}: {effect(now, written)}"))
+        self.steps.append((record.offset, f"{fitting[0].event}: {effect(now, written)}"))
+        self.events[record.offset] = frozenset(one.event for one in fitting)
         return None
 
     def _due(self, record: MetadataRecord) -> dict[PartitionId, Step]:
@@ -142,23 +146,23 @@ class _Run:
                 for partition in leaderless
             }
         elif record.data.get("inControlledShutdown") == 1:
-            steps = self._leaves(broker, "controlled shutdown")
+            steps = self._leaves(broker, Event.CONTROLLED_SHUTDOWN)
         return {partition: step for partition, step in steps.items() if step.change is not None}
 
     def _gone(self, record: MetadataRecord) -> dict[PartitionId, Step]:
         """Return the changes that must precede a broker's record."""
         broker = record.data.get("brokerId", NO_LEADER)
         if record.kind == "BROKER_REGISTRATION_CHANGE_RECORD" and record.data.get("fenced") == 1:
-            return self._leaves(broker, "broker fenced")
+            return self._leaves(broker, Event.FENCED)
         if record.kind == "UNREGISTER_BROKER_RECORD":
-            return self._leaves(broker, "broker unregistered")
+            return self._leaves(broker, Event.UNREGISTERED)
         if record.kind == "REGISTER_BROKER_RECORD" and self.state.rules.unclean_shutdown:
             known = self.state.brokers.get(broker)
             again = known is not None and known.incarnation != record.data["incarnationId"]
-            return self._leaves(broker, "registered after a clean stop") if again else {}
+            return self._leaves(broker, Event.CLEAN_START) if again else {}
         return {}
 
-    def _leaves(self, broker: int, event: str) -> dict[PartitionId, Step]:
+    def _leaves(self, broker: int, event: Event) -> dict[PartitionId, Step]:
         return {
             partition: events.broker_goes(self.state, partition, broker, event)
             for partition, now in self.state.partitions.items()
@@ -246,7 +250,8 @@ def _words(values: Mapping[str, object]) -> str:
 
 
 def _name(step: Step) -> str:
-    return step.event if step.broker is None else f"{step.event} ({step.broker})"
+    event = step.event.format(isr=list(step.isr))
+    return event if step.broker is None else f"{event} ({step.broker})"
 
 
 def _mismatch(

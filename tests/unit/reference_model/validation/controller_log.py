@@ -98,7 +98,9 @@ class Controller:
         if now is not None and self.rules.unclean_shutdown and broker in (*now.isr, *now.elr):
             unclean = self.state.elr and not clean
             if unclean or broker in now.isr:
-                step = events.broker_goes(self.state, ORDERS, broker, "", unclean=unclean)
+                step = events.broker_goes(
+                    self.state, ORDERS, broker, events.Event.UNCLEAN_START, unclean=unclean
+                )
                 self.change(step.change)
         self.write(
             "REGISTER_BROKER_RECORD",
@@ -117,18 +119,18 @@ class Controller:
 
     def fence(self, broker: int) -> None:
         if broker in self.state.partitions[ORDERS].isr:
-            self.change(events.broker_goes(self.state, ORDERS, broker, "").change)
+            self.change(events.broker_goes(self.state, ORDERS, broker, events.Event.FENCED).change)
         self._broker(broker, fenced=1)
 
     def shut_down(self, broker: int) -> None:
         self._broker(broker, inControlledShutdown=1)
         if broker in self.state.partitions[ORDERS].isr:
-            self.change(events.broker_goes(self.state, ORDERS, broker, "").change)
+            self.change(events.broker_goes(self.state, ORDERS, broker, events.Event.FENCED).change)
 
     def unregister(self, broker: int) -> None:
         now = self.state.partitions[ORDERS]
         if broker in (*now.isr, *now.elr):
-            self.change(events.broker_goes(self.state, ORDERS, broker, "").change)
+            self.change(events.broker_goes(self.state, ORDERS, broker, events.Event.FENCED).change)
         epoch = self.state.brokers[broker].epoch
         self.write("UNREGISTER_BROKER_RECORD", brokerId=broker, brokerEpoch=epoch)
 
