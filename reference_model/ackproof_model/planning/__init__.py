@@ -19,3 +19,4 @@ from ackproof_model.planning.plan_state import HEALS as HEALS
 from ackproof_model.planning.plan_state import PROCESS_STOPS as PROCESS_STOPS
 from ackproof_model.planning.plan_state import Operation as Operation
 from ackproof_model.planning.plan_state import OperationKind as OperationKind
+from ackproof_model.planning.through import plans_to as plans_to

@@ -20,6 +20,7 @@ from ackproof_model.adversary.search import AdversaryResult
 from ackproof_model.adversary.state import AdversaryModel, Budgets
 from ackproof_model.adversary.successors import lost
 from ackproof_model.breadth_first import reachable
+from ackproof_model.coverage.pairs import Pair, pair_of
 from ackproof_model.planning.plan_state import (
     CUTS,
     HEALS,
@@ -50,6 +51,13 @@ _OPERATIONS = {
     "cut off": OperationKind.CUT_OFF,
 }
 
+#: The step that an operation takes at once; the others take theirs when a timer fires.
+_STEPS = {
+    OperationKind.KILL: "kill",
+    OperationKind.LOSE_POWER: "lose power",
+    OperationKind.STOP: "stop",
+    OperationKind.START: "restart",
+}
 
 #: Stands for any broker.
 ANY = -1
@@ -65,14 +73,16 @@ _Taken = tuple[Operation, tuple["Stage", Allowance]]
 class Stage:
     """The result of one operation (None: the start).
 
-    kinds: the kinds of steps that followed. probe: the record that was written after all steps,
-    None if no broker accepted it. strays: a follower left the ISR because of a cut
-    that should only have delayed it, not because of a LAG.
+    kinds: the kinds of steps that followed. pairs: the steps with the shapes of the partition,
+    that of the operation included. probe: the record that was written after all steps, None if no
+    broker accepted it. strays: a follower left the ISR because of a cut that should only have
+    delayed it, not because of a LAG.
     """
 
     operation: Operation | None
     plan_state: PlanState
     kinds: tuple[str, ...]
+    pairs: tuple[Pair, ...]
     probe: int | None
     strays: bool
 
@@ -142,22 +152,30 @@ def explored(
     `allowed` bounds each kind of operation; operations that heal, and WITHHOLD, are free. patient:
     every operation but WITHHOLD settles.
     """
-    first = _first(model)
+    first = first_stage(model)
 
-    def following(reached: tuple[Stage, Allowance]) -> Iterator[_Taken]:
-        stage, left = reached
-        for operation, remaining in _next(model, stage.plan_state, left, patient):
-            after = _after(model, stage.plan_state, operation)
-            if after is not None and not after.strays:
-                yield operation, (after, remaining)
+    def steps(reached: tuple[Stage, Allowance]) -> Iterator[_Taken]:
+        for after, remaining in following(model, *reached, patient=patient):
+            assert after.operation is not None
+            yield after.operation, (after, remaining)
 
     def key(reached: tuple[Stage, Allowance]) -> object:
         stage, left = reached
         return stage.plan_state, stage.settled, frozenset(left.items())
 
-    for reached in reachable((first, allowed), following, key=key, depth=most):
+    for reached in reachable((first, allowed), steps, key=key, depth=most):
         if reached.depth:
             yield (first, *(stage for _, (stage, _) in reached.trace))
+
+
+def following(
+    model: AdversaryModel, stage: Stage, left: Allowance, *, patient: bool
+) -> Iterator[tuple[Stage, Allowance]]:
+    """Yield the stage after each operation that may come next, and the allowance after it."""
+    for operation, remaining in _next(model, stage.plan_state, left, patient):
+        after = _after(model, stage.plan_state, operation)
+        if after is not None and not after.strays:
+            yield after, remaining
 
 
 def carried_out(model: AdversaryModel, operations: Sequence[Operation]) -> Plan | None:
@@ -174,7 +192,7 @@ def reached(model: AdversaryModel, operations: tuple[Operation, ...]) -> tuple[S
     Schedules with the same beginning carry it out once.
     """
     if not operations:
-        return (_first(model),)
+        return (first_stage(model),)
     before = reached(model, operations[:-1])
     after = _after(model, before[-1].plan_state, operations[-1]) if before else None
     return (*before, after) if before and after else None
@@ -230,7 +248,7 @@ def _rest(model: AdversaryModel, plan_state: PlanState) -> PlanState:
     return plan_state
 
 
-def _first(model: AdversaryModel) -> Stage:
+def first_stage(model: AdversaryModel) -> Stage:
     return _settled(model, None, initial_plan_state(model), settled=True)
 
 
@@ -241,14 +259,26 @@ def _after(model: AdversaryModel, plan_state: PlanState, operation: Operation) -
     begun = performed(model, plan_state, operation)
     if begun is None:
         return None
-    return _settled(model, operation, begun, settled=operation.settled)
+    step = _STEPS.get(operation.kind)
+    taken = _pair((step,), plan_state, begun) if step else None
+    return _settled(model, operation, begun, settled=operation.settled, taken=taken)
+
+
+def _pair(label: Label, before: PlanState, after: PlanState) -> Pair:
+    return pair_of(label, before.state.controller, after.state.controller)
 
 
 def _settled(
-    model: AdversaryModel, operation: Operation | None, plan_state: PlanState, *, settled: bool
+    model: AdversaryModel,
+    operation: Operation | None,
+    plan_state: PlanState,
+    *,
+    settled: bool,
+    taken: Pair | None = None,
 ) -> Stage:
     """Return the stage after all steps; the producer writes during and after them."""
     kinds: dict[str, None] = {}
+    pairs = {taken: None} if taken else {}
     probe, strays = None, False
 
     def rest(*, timers: bool) -> bool:
@@ -256,6 +286,7 @@ def _settled(
         before = plan_state
         for label, after in settle(model, plan_state, timers=timers):
             kinds[kind_of(label, plan_state, after)] = None
+            pairs[_pair(label, plan_state, after)] = None
             what, *names = label
             strays |= what == "shrink" and not plan_state.is_in_force(OperationKind.LAG, names[1])
             plan_state = after
@@ -268,11 +299,18 @@ def _settled(
         wrote = produce(model, plan_state)
         probe = None
         if wrote is not None:
-            (_, *names), plan_state = wrote
-            probe = names[1]
+            label, after = wrote
+            pairs[_pair(label, plan_state, after)] = None
+            _, *names = label
+            probe, plan_state = names[1], after
             rest(timers=False)
     return Stage(
-        operation=operation, plan_state=plan_state, kinds=tuple(kinds), probe=probe, strays=strays
+        operation=operation,
+        plan_state=plan_state,
+        kinds=tuple(kinds),
+        pairs=tuple(pairs),
+        probe=probe,
+        strays=strays,
     )
 
 
@@ -339,11 +377,7 @@ def covering_plans(model: AdversaryModel, *, most: int) -> list[Plan]:
 
     Raises ModelContradictsItselfError if one of them loses records.
     """
-    budgets = model.budgets
-    allowed: Allowance = Counter()
-    for perturbation, kind in _PERTURBING.items():
-        if times := min(getattr(budgets, perturbation), budgets.perturbations):
-            allowed[kind, ANY] = times
+    budgets, allowed = model.budgets, allowance(model)
     model = with_records(model)
     found: list[tuple[frozenset[str], tuple[Stage, ...]]] = []
     reached = explored(model, allowed, most=_LONGEST_COVERING, patient=True)
@@ -365,6 +399,15 @@ def covering_plans(model: AdversaryModel, *, most: int) -> list[Plan]:
         taken |= best
         chosen.append(completed(model, stages))
     return chosen
+
+
+def allowance(model: AdversaryModel) -> Allowance:
+    """Return the operations that a model's budgets allow, on any broker."""
+    budgets, allowed = model.budgets, Counter[tuple[OperationKind, int]]()
+    for perturbation, kind in _PERTURBING.items():
+        if times := min(getattr(budgets, perturbation), budgets.perturbations):
+            allowed[kind, ANY] = times
+    return allowed
 
 
 def _perturbations(stages: tuple[Stage, ...]) -> int:

@@ -1,0 +1,74 @@
+"""Schedules through pairs of steps and shapes."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from ackproof_model.adversary import AdversaryModel, Budgets
+from ackproof_model.coverage import Pair, Shape, reached
+from ackproof_model.planning import (
+    HEALS,
+    OperationKind,
+    carried_out,
+    plans_to,
+)
+
+FULL = Shape(0, (0, 1, 2))
+
+
+def model(**budgets: int) -> AdversaryModel:
+    return AdversaryModel(kafka_version="4.3.1", budgets=Budgets(**budgets))
+
+
+@pytest.mark.parametrize(
+    ("pair", "operations"),
+    [
+        (Pair("write", FULL, FULL), []),
+        (Pair("kill", FULL, FULL), ["kill 0"]),
+        (Pair("fence", FULL, Shape(1, (1, 2))), ["kill 0"]),
+        (Pair("apply", Shape(1, (1, 2)), Shape(1, (0, 1, 2))), ["kill 0", "start 0"]),
+        (Pair("shrink", FULL, FULL), ["lag 1"]),
+    ],
+    ids=str,
+)
+def test_the_shortest_schedule_passes_through_the_pair(pair: Pair, operations: list[str]) -> None:
+    plan = plans_to(model(kills=1, shrinks=1), {pair}).get(pair)
+    assert plan is not None
+    assert [f"{one.kind} {one.broker}" for one in plan.operations] == operations
+    again = carried_out(plan.model, plan.operations)
+    assert again is not None
+    assert pair in again.stages[-1].pairs
+
+
+def test_a_pair_that_needs_a_delay_has_none() -> None:
+    asked = model(kills=1)
+    refused = [pair for pair in reached(asked).pairs if pair.step == "refuse"]
+    assert refused
+    assert not plans_to(asked, refused)
+
+
+def test_most_pairs_of_a_kill_have_a_schedule_within_the_budget() -> None:
+    asked = model(kills=1)
+    pairs = reached(asked).pairs
+    plans = plans_to(asked, pairs)
+    assert (len(plans), len(pairs)) == (37, 40)
+    for plan in plans.values():
+        kinds = Counter(one.kind for one in plan.operations if one.kind not in HEALS)
+        assert kinds[OperationKind.KILL] <= 1
+        assert kinds.keys() <= {OperationKind.KILL, OperationKind.WITHHOLD}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("budgets", "plans", "pairs"),
+    [({"kills": 1, "shrinks": 1}, 134, 154), ({"kills": 2}, 148, 174)],
+    ids=str,
+)
+def test_most_pairs_of_two_perturbations_have_a_schedule(
+    budgets: dict[str, int], plans: int, pairs: int
+) -> None:
+    asked = model(**budgets)
+    every = reached(asked).pairs
+    assert (len(plans_to(asked, every)), len(every)) == (plans, pairs)
