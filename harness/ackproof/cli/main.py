@@ -25,6 +25,7 @@ from ackproof.cli import (
     audit,
     check,
     compare,
+    explore,
     init,
     machine,
     plan,
@@ -75,6 +76,7 @@ _COMMANDS: dict[str, dict[str, Callable[..., None] | typer.Typer]] = {
     },
     "Find and reduce losses": {
         "plan": plan.plan,
+        "explore": explore.explore,
         "replay": reproduce.replay,
         "shrink": reproduce.shrink,
     },

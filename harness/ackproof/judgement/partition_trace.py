@@ -303,7 +303,7 @@ def _acks(
         numbers = np.array([epoch for epoch, _ in leader_log.epochs])
         present = offsets < leader_log.end
         epochs[present] = numbers[np.searchsorted(starts, offsets[present], side="right") - 1]
-    slack = _clock_slack(run)
+    slack = clock_slack(run.evidence)
     if slack is None:
         first = np.zeros(len(offsets), dtype=np.int64)
         last = np.full(len(offsets), len(states) - 1)
@@ -383,11 +383,12 @@ def _last_possible_ack(
     return _INFINITE if led else 0
 
 
-def _clock_slack(run: _Run) -> timedelta | None:
+def clock_slack(evidence: Evidence) -> timedelta | None:
     """Return how far times of different clocks may differ, None if they cannot be compared."""
-    apart = [abs(clock.offset_ms) + clock.give_or_take_ms for clock in run.evidence.record.clocks]
+    apart = [abs(clock.offset_ms) + clock.give_or_take_ms for clock in evidence.record.clocks]
     # After the run the clocks agree again, but log lines have times of a skewed clock.
-    skewed = any(registered()[row["fault"]].skews_clocks for row in run.windows)
+    windows = evidence.rows("fault_windows")
+    skewed = any(registered()[row["fault"]].skews_clocks for row in windows)
     if skewed or not apart or max(apart) > _FURTHEST_MS:
         return None
     return _SLACK + timedelta(milliseconds=max(apart))

@@ -108,12 +108,17 @@ def _partition(
 ) -> PartitionTrace:
     if isinstance(trace, NotChecked):
         return PartitionTrace(topic=topic, partition=partition, not_checked=str(trace))
+    local = _explained(explain_partition(topic, trace, scenario))
+    return PartitionTrace(topic=topic, partition=partition, local=local)
+
+
+def explain_partition(topic: str, trace: Trace, scenario: Scenario) -> partition_replay.Replay:
+    """Validate what the replicas of a partition did."""
     rules = ReplicationRules(
         min_isr=min(scenario.topics[topic].min_insync_replicas, len(trace.brokers)),
         freeze=Profile.of(scenario.kafka).hw_freeze,
     )
-    local = _explained(partition_replay.replay(trace, rules))
-    return PartitionTrace(topic=topic, partition=partition, local=local)
+    return partition_replay.replay(trace, rules)
 
 
 def _finding(anomaly: str, explained: Explained, steps: str) -> Finding:

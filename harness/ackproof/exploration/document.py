@@ -1,0 +1,138 @@
+"""The coverage of a configuration as a document, and as text for people."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ackproof.exploration.coverage import Coverage
+from ackproof.planning.compiler import brokers_of
+from ackproof.scenario.model import Scenario
+from ackproof_model.coverage import Pair, Shape
+from ackproof_model.perturbations import Counts
+from ackproof_model.planning import Operation, OperationKind
+
+#: How many missing pairs are listed as text; the JSON document has all.
+LISTED = 20
+
+
+def document(scenario: Scenario, coverage: Coverage) -> dict[str, Any]:
+    """Return everything that is known of the coverage, with broker ids for replicas."""
+    reached, brokers = coverage.reached, brokers_of(scenario)
+    return {
+        "scenario": scenario.name,
+        "kafka_version": scenario.kafka,
+        "budget": budget(coverage),
+        "states": reached.states,
+        "controller_states": reached.controller_states,
+        "pairs": len(reached.pairs),
+        "certain": len(coverage.certain),
+        "possible": len(coverage.possible),
+        "share": round(len(coverage.certain) / len(reached.pairs), 4),
+        "runs": list(coverage.counted),
+        "runs_not_counted": dict(coverage.left_out),
+        "missing": [
+            {
+                "step": pair.step,
+                "before": _shape(pair.before, brokers),
+                "after": _shape(pair.after, brokers),
+                "possible": pair in coverage.possible,
+                "schedule": _schedule(coverage, pair, brokers),
+            }
+            for pair in coverage.missing
+        ],
+    }
+
+
+def budget(coverage: Coverage) -> str:
+    budgets = coverage.reached.model.budgets
+    kinds = zip(budgets.KINDS, budgets.of_kinds, strict=True)
+    counts = Counts(**{kind: min(number, budgets.perturbations) for kind, number in kinds})
+    return f"{counts.limits}, together at most {budgets.perturbations}"
+
+
+def lines(scenario: Scenario, coverage: Coverage) -> Iterator[str]:
+    """Yield the coverage as text."""
+    reached, brokers = coverage.reached, brokers_of(scenario)
+    total, seen = len(reached.pairs), len(coverage.certain)
+    yield f"{scenario.name} on Kafka {scenario.kafka}, {budget(coverage)}:"
+    yield (
+        f"the model reaches {reached.states:,} states and {total} pairs of a step and a change of "
+        "leader, ISR and ELR"
+    )
+    yield (
+        f"{len(coverage.counted)} runs count: {seen} pairs passed for certain "
+        f"({seen / total:.0%}), {len(coverage.possible)} more perhaps"
+    )
+    for name, why in coverage.left_out.items():
+        yield f"  {name} does not count: {why}"
+    missing = coverage.missing
+    planned = [pair for pair in missing if pair in coverage.schedules]
+    yield f"{len(missing)} pairs are missing; a schedule leads to {len(planned)} of them"
+    yield ""
+    every = Counter(pair.step for pair in reached.pairs)
+    left = Counter(pair.step for pair in missing)
+    ways = Counter(pair.step for pair in planned)
+    yield f"{'step':12} {'pairs':>6} {'passed':>7} {'missing':>8} {'with a schedule':>16}"
+    for step, number in sorted(every.items()):
+        yield f"{step:12} {number:6} {number - left[step]:7} {left[step]:8} {ways[step]:16}"
+    if missing:
+        yield ""
+    for pair in missing[:LISTED]:
+        schedule = _schedule(coverage, pair, brokers)
+        way = "no schedule found" if schedule is None else ", ".join(schedule) or "no fault at all"
+        yield f"{_words(pair, brokers)}: {way}"
+    if len(missing) > LISTED:
+        yield f"and {len(missing) - LISTED} more; --json lists all"
+
+
+def _schedule(coverage: Coverage, pair: Pair, brokers: Sequence[int]) -> list[str] | None:
+    plan = coverage.schedules.get(pair)
+    return None if plan is None else [_operation(one, brokers) for one in plan.operations]
+
+
+#: An operation in words; the others are their own words.
+_OPERATIONS = {
+    OperationKind.LAG: "stop replication of",
+    OperationKind.WITHHOLD: "stop fetches from",
+    OperationKind.CUT_OFF: "cut off from the controllers",
+}
+
+
+def _operation(operation: Operation, brokers: Sequence[int]) -> str:
+    """Return an operation with its broker, such as `kill 2` or `end: stop replication of 3`."""
+    broker = brokers[operation.broker]
+    if operation.ends is not None:
+        return f"end: {_OPERATIONS[operation.ends]} {broker}"
+    words = f"{_OPERATIONS.get(operation.kind, operation.kind)} {broker}"
+    return words if operation.settled else f"{words} and at once"
+
+
+def _shape(shape: Shape, brokers: Sequence[int]) -> dict[str, Any]:
+    return {
+        "leader": brokers[shape.leader] if shape.leader >= 0 else None,
+        "isr": [brokers[number] for number in shape.isr],
+        "elr": [brokers[number] for number in shape.elr],
+        "last_known_leader": brokers[shape.last_known] if shape.last_known >= 0 else None,
+    }
+
+
+def _words(pair: Pair, brokers: Sequence[int]) -> str:
+    before = _shape_words(pair.before, brokers)
+    if pair.before == pair.after:
+        return f"{pair.step} at {before}"
+    return f"{pair.step} from {before} to {_shape_words(pair.after, brokers)}"
+
+
+def _shape_words(shape: Shape, brokers: Sequence[int]) -> str:
+    def members(numbers: Sequence[int]) -> str:
+        return "{" + ", ".join(str(brokers[number]) for number in numbers) + "}"
+
+    words = f"leader {brokers[shape.leader]}" if shape.leader >= 0 else "no leader"
+    words += f" ISR {members(shape.isr)}"
+    if shape.elr:
+        words += f" ELR {members(shape.elr)}"
+    if shape.last_known >= 0:
+        words += f" last leader {brokers[shape.last_known]}"
+    return words
