@@ -51,6 +51,8 @@ def verdicts(request: pytest.FixtureRequest, out: Path) -> Verdicts:
     scenario = YAML().load(Path("scenarios/acks.yaml"))
     assert list(scenario["matrix"]) == [*LOSING, SAFE]
     scenario["matrix"] = {name: scenario["matrix"][name] for name in request.param}
+    # A third of the records shows the same, for less CPU time.
+    scenario["workload"] |= {"rate": "500/s", "tail": 700}
     YAML().dump(scenario, path)
     result = command_line.captured("compare", path, "--json", "--out", out)
     assert result.returncode == 0, result.stdout + result.stderr
