@@ -1,7 +1,9 @@
-"""Searches one and two moves of replicas with further failures, and stores what loses nothing.
+"""Searches the sets of failures with moves of replicas that audits leave undecided.
 
-`ci/lab/moves` calls it. An audit reads `moves.json`: sets of failures that are not there stay
-undecided, also after a search that finds a loss or does not end. Ends with 1 if a stored result is
+`ci/lab/moves` calls it. One set after another is searched, of small partitions and the usual rules
+first, and each result is stored in `moves.json` at once: a later call goes on there. In these
+searches leaders may miss epochs, and the first replica is elected by itself. A search that does not
+end is stored with its states, and its set stays undecided. Ends with 1 if a stored result is
 refuted.
 """
 
@@ -9,38 +11,64 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict
-from itertools import product
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from itertools import pairwise, product
 from typing import Any
 
 from ackproof_model.adversary import Budgets, search
+from ackproof_model.adversary.state import State, initial
 from ackproof_model.perturbations import Counts
+from ackproof_model.replication.state import NOBODY, Label
 from ackproof_model.source_digest import digest
-from ackproof_model.worst_case.minima import Question
-from ackproof_model.worst_case.moves import FILE, Searched, moving_key, stored
+from ackproof_model.worst_case import moves
+from ackproof_model.worst_case.failure_sets import (
+    REASSIGNMENT,
+    Exposed,
+    failure_sets,
+    perturbations,
+)
+from ackproof_model.worst_case.minima import ANY, Minimum, Question
+from ackproof_model.worst_case.moves import (
+    FILE,
+    MISSED_EPOCH,
+    REMOVED_MEMBER,
+    WAYS,
+    Losing,
+    Searched,
+    Unfinished,
+    Way,
+    WithMoves,
+    moving_key,
+    searched_with_moves,
+    stored,
+)
 
 #: What the results depend on, as in `search_minima`.
 _RULES = ("configuration.py", "kafka/*.py", "adversary/*.py", "replication/*.py")
 #: A version of each set of rules for moves, with and without eligible leader replicas.
 _VERSIONS = (
-    *(("4.4.0", True), ("4.1.2", True), ("4.0.1", True), ("4.4.0", False), ("4.1.2", False)),
-    *(("4.0.1", False), ("3.9.1", False), ("3.7.2", False), ("3.6.2", False), ("3.5.2", False)),
-    ("3.4.1", False),
+    *(("4.4.0", True), ("4.4.0", False), ("4.1.2", True), ("4.1.2", False), ("3.9.1", False)),
+    *(("3.4.1", False), ("4.0.1", True), ("4.0.1", False), ("3.7.2", False), ("3.6.2", False)),
+    ("3.5.2", False),
 )
-#: min.insync.replicas and replicas, the usual ones first.
-_SIZES = ((2, 3), (1, 3), (3, 3), (1, 1), (1, 2), (2, 2))
-_ONE_MORE = Counts(
-    reassignments=1, kills=1, power_losses=1, clean_stops=1, fencings=1, leader_moves=1
-)
-_TWICE = Counts(reassignments=2)
-#: Searches of two perturbations: all together, and each pair if the first finds a loss.
-_TOGETHER = (_TWICE, _ONE_MORE)
-_PAIRS = tuple(
-    Counts(reassignments=1, **{kind: 1})
-    for kind in ("kills", "power_losses", "clean_stops", "fencings", "leader_moves")
-)
+#: min.insync.replicas and replicas: the small ones end soon.
+_SIZES = ((1, 1), (1, 2), (2, 2), (2, 3), (1, 3), (3, 3))
+#: What a search does besides what its limits allow.
+_FREELY = {"spare_brokers": 1, "misses_epochs": True}
+_LABELS = {
+    "kill": "kills",
+    "lose power": "power_losses",
+    "stop": "clean_stops",
+    "shrink": "shrinks",
+    "cut off": "fencings",
+    "move leader": "leader_moves",
+    "reassign": "reassignments",
+    "cancel": "reassignments",
+}
 
 
 def questions() -> Iterator[Question]:
@@ -59,64 +87,172 @@ def questions() -> Iterator[Question]:
     yield from found.values()
 
 
-def searches(question: Question, max_states: int) -> Iterator[Searched]:
-    """Yield the searches that end without a loss."""
-    for limits in _TOGETHER:
-        found = searched(question, limits, max_states)
-        parts = () if found or limits == _TWICE else _PAIRS
-        yield from filter(None, [found, *(searched(question, one, max_states) for one in parts)])
+def undecided(question: Question) -> list[tuple[Counts, bool]]:
+    """Return the undecided sets with moves, as numbers, and whether the balancer is on."""
+    failure_sets.cache_clear()
+    found: dict[tuple[Counts, bool], None] = {}
+    for balanced in (True, False):
+        exposed = Exposed(question=question, balanced=balanced)
+        for failures in failure_sets(exposed).undecided:
+            counts = perturbations(exposed, failures)
+            # With controllers gone a set is undecided for another reason, also after a search.
+            if REASSIGNMENT in failures and not searched_with_moves(
+                question, counts, balanced=balanced
+            ):
+                found[counts, balanced] = None
+    return sorted(found, key=lambda one: (one[0].total, one[0].power_losses, not one[1]))
 
 
-def searched(question: Question, limits: Counts, max_states: int) -> Searched | None:
-    """Search on one more broker than there are replicas; None after a loss, or without an end."""
-    counts: dict[str, Any] = {kind: int(number) for kind, number in asdict(limits).items()}
-    model = question.model(budgets=Budgets(**counts, in_all=2), spare_brokers=1)
+def search_set(
+    question: Question, limits: Counts, *, balanced: bool, max_states: int
+) -> Searched | Losing | Unfinished:
+    """Search one set on one more broker than there are replicas."""
+    counts: dict[str, Any] = {kind: n for kind, n in asdict(limits).items() if n < math.inf}
+    model = question.model(
+        budgets=Budgets(
+            **counts, in_all=sum(counts.values()), always_lagging=limits.shrinks == math.inf
+        ),
+        balanced=balanced,
+        **_FREELY,
+    )
     found = search(model, max_states=max_states)
-    said = "a loss" if found.lost else "no loss" if found.complete else "no end"
-    sys.stdout.write(f"{moving_key(question)}: {limits}: {said} in {found.states} states\n")
-    sys.stdout.flush()
-    if found.lost or not found.complete:
-        return None
-    return Searched(limits=limits, in_all=2, states=found.states)
+    if found.lost:
+        labels = [label for label, _ in found.trace]
+        return Losing(
+            found=Minimum(counts=_spent(labels), steps=tuple(labels)),
+            way=_way(labels, [initial(model), *(state for _, state in found.trace)]),
+            balanced=any(label[0] == "balance" for label in labels),
+        )
+    if not found.complete:
+        return Unfinished(limits=limits, states=found.states)
+    return Searched(
+        limits=limits,
+        in_all=int(sum(counts.values())),
+        states=found.states,
+        elections=True,
+        balanced=balanced,
+    )
 
 
-def write(results: dict[str, tuple[Searched, ...]]) -> None:
-    """Store the results; counts of 0 are left out."""
+def _spent(labels: Iterable[Label]) -> Counts:
+    kinds = [_LABELS[label[0]] for label in labels if label[0] in _LABELS]
+    return Counts(**{kind: kinds.count(kind) for kind in set(kinds)})
+
+
+def _way(labels: Sequence[Label], states: Sequence[State]) -> Way | None:
+    """Return the kind of a rare loss: what its shortest way has."""
+    last = states[-1].controller.leader
+    if ("delete", last) in labels:
+        return REMOVED_MEMBER
+    missed = any(
+        what == "learn" and _misses(before, after, numbers[0])
+        for (what, *numbers), (before, after) in zip(labels, pairwise(states), strict=True)
+    )
+    return MISSED_EPOCH if missed else None
+
+
+def _misses(before: State, after: State, broker: int) -> bool:
+    """Whether a leader has learned that it leads again, and not who led in between."""
+    was, now = before.brokers[broker], after.brokers[broker]
+    again = was.leader == now.leader == broker and was.epoch + 1 < now.epoch
+    return again and max(now.remote, default=NOBODY) > NOBODY
+
+
+def added(known: WithMoves, one: Searched | Losing | Unfinished) -> WithMoves:
+    """Return the results with one more, without those that it contains."""
+    match one:
+        case Losing():
+            return replace(known, losing=(*known.losing, one))
+        case Unfinished():
+            others = [each for each in known.unfinished if each.limits != one.limits]
+            return replace(known, unfinished=(*others, one))
+    open_ = [each for each in known.unfinished if not one.covers(each.limits)]
+    return replace(known, searched=(*known.searched, one), unfinished=tuple(open_))
+
+
+def write(results: Mapping[str, WithMoves]) -> None:
+    """Store the results; counts of 0 and what is empty or false are left out."""
     searches = {
-        key: [
-            {
-                "limits": {kind: int(n) for kind, n in asdict(one.limits).items() if n},
-                "in_all": one.in_all,
-                "states": one.states,
-            }
-            for one in found
-        ]
+        key: _filled(
+            searched=[
+                {"limits": _counts(one.limits), "in_all": one.in_all, "states": one.states}
+                | _filled(elections=one.elections, balanced=one.balanced)
+                for one in found.searched
+            ],
+            losing=[
+                {"budget": _counts(one.found.counts), "steps": one.found.steps}
+                | _filled(way=_name(one.way), balanced=one.balanced)
+                for one in found.losing
+            ],
+            unfinished=[
+                {"limits": _counts(one.limits), "states": one.states} for one in found.unfinished
+            ],
+        )
         for key, found in sorted(results.items())
     }
     document = {"source": digest(*_RULES), "searches": searches}
-    FILE.write_text(json.dumps(document, separators=(",", ":")).replace('],"', '],\n"') + "\n")
+    FILE.write_text(json.dumps(document, separators=(",", ":")).replace('},"', '},\n"') + "\n")
+    stored.cache_clear()
+    moves.stored.cache_clear()
 
 
-def _holds(one: Searched, now: Sequence[Searched]) -> bool:
-    """Whether the searches of now cover what was stored."""
-    parts = [pair for pair in _PAIRS if pair.within(one.limits)] or [one.limits]
-    return all(any(found.covers(part) for found in now) for part in parts)
+def _filled(**values: object) -> dict[str, object]:
+    return {name: value for name, value in values.items() if value}
+
+
+def _name(way: Way | None) -> str:
+    return next((name for name, one in WAYS.items() if one is way), "")
+
+
+def _counts(counts: Counts) -> dict[str, int]:
+    kinds = asdict(counts).items()
+    return {kind: ANY if n == math.inf else int(n) for kind, n in kinds if n}
 
 
 def main() -> int:
     options = argparse.ArgumentParser()
-    options.add_argument("--max-states", type=int, default=8_000_000)
+    options.add_argument("--max-states", type=int, default=30_000_000)
+    options.add_argument("--only", default="", help="only questions whose key has this text")
+    options.add_argument("--seconds", type=float, default=math.inf, help="begin no search later")
+    options.add_argument(
+        "--keep", action="store_true", help="keep results of an older source of the rules"
+    )
     given = options.parse_args()
-    before = stored()
+    began, before = time.monotonic(), stored()
     current = json.loads(FILE.read_text()).get("source") == digest(*_RULES)
-    results = dict(before) if current else {}
+    results = dict(before) if current or given.keep else {}
+    if not results:
+        write(results)
+    refuted = 0
     for question in questions():
         key = moving_key(question)
-        if key not in results:
-            results[key] = tuple(searches(question, given.max_states))
+        tried: set[tuple[Counts, bool]] = set()
+        while given.only in key and time.monotonic() - began < given.seconds:
+            unfinished = results.get(key, WithMoves()).unfinished
+            tried_states = {one.limits: one.states for one in unfinished}
+            waiting = [
+                one
+                for one in undecided(question)
+                if one not in tried and tried_states.get(one[0], 0) < given.max_states
+            ]
+            if not waiting:
+                break
+            limits, balanced = waiting[0]
+            tried.add(waiting[0])
+            one = search_set(question, limits, balanced=balanced, max_states=given.max_states)
+            refuted += isinstance(one, Losing) and any(
+                each.covers(one.found.counts) for each in before.get(key, WithMoves()).searched
+            )
+            results[key] = added(results.get(key, WithMoves()), one)
             write(results)
-    held = (_holds(one, results.get(key, ())) for key, known in before.items() for one in known)
-    return 0 if all(held) else 1
+            states = "" if isinstance(one, Losing) else f" {one.states} states"
+            _say(f"{key}: {_counts(limits)}: {type(one).__name__}{states}")
+    return 1 if refuted else 0
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -238,7 +238,6 @@ ALLOWED = {
     "ackproof_model/adversary/workers.py: line.startswith('VmHWM')": "a file of the kernel",
     "ackproof_model/effects.py: self.key.startswith(_HARMLESS)": "names of settings",
     "ackproof_model/validation/metadata_replay.py: step != _CREATED": "a kind of step",
-    "ackproof_model/worst_case/story.py: action != _MOVE_LEADER": "an action of the model",
     "ackproof_spark/checks/reads.py: F.col('reader') == _PROBE": "the name of a reader in a table",
     "ackproof_spark/matching/offset_pass.py: "
     "compared.sparkSession.sparkContext.master.startswith('local')": _ADDRESS,

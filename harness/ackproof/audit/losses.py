@@ -241,7 +241,8 @@ def by_unclean_election(setup: Setup) -> str:
 def _by_lost_log(
     configuration: Configuration, failures: Sequence[Failure], *, emptied: bool
 ) -> str:
-    if Failure.LEADER_MOVE in failures and not configuration.profile.broker_epochs:
+    moved = {Failure.LEADER_MOVE, Failure.REASSIGNMENT}.intersection(failures)
+    if moved and not configuration.profile.broker_epochs:
         return "B31"  # a replica that lost its log is in the ISR again
     return "B34" if emptied else _by_power_loss(configuration, failures)
 

@@ -94,7 +94,7 @@ class Explorer:
         n, reduction = packing.model.brokers, packing.model.reduction
         part, written, left = self._split(head)
         kinds, deposing = self._left.get(left) or self._of_left(left)
-        deposing = deposing or steps.removes_leader(part)
+        deposing = deposing or steps.replaces_leader(part)
         controlled = self._controlled.setdefault((part, kinds), [{} for _ in range(n)])
         served = self._served.setdefault(written, [{} for _ in range(n)])
         fetches = self._fetches

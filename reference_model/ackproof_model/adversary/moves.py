@@ -16,10 +16,13 @@ from ackproof_model.replication.controller import (
     can_exit,
     can_expire,
     can_fence,
+    can_move_leader,
     can_unfence,
+    elected,
     enrol,
     expire,
     fence,
+    preferred,
     unfence,
     with_version,
 )
@@ -56,6 +59,8 @@ def moves(
         told = broker if model.misses_epochs else _told_all(broker, controller)
         known = actions.learn(policy, controller, told, number)
         yield ("learn", number), _without_version(controller, number), known
+    if model.balanced and number == preferred(controller) and can_move_leader(controller, number):
+        yield ("balance", number), elected(controller, number), broker
     if can_unfence(controller, broker, number):
         after = with_version(controller, unfence(policy, controller, number))
         yield ("unfence", number), after, broker

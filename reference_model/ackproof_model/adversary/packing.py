@@ -22,7 +22,7 @@ from ackproof_model.adversary.state import (
     Budgets,
     Writes,
 )
-from ackproof_model.adversary.successors import DEPOSING, KINDS, removes_leader
+from ackproof_model.adversary.successors import DEPOSING, KINDS, replaces_leader
 from ackproof_model.replication.replica import fetch, forget
 from ackproof_model.replication.state import UP, Assignment, Broker, Controller
 
@@ -285,8 +285,10 @@ class PackedSteps:
         _, follower, leader = fetched
         return self._tail(number, follower, own) + self._tail(source, leader, other)
 
-    def removes_leader(self, part: int) -> bool:
-        return self._model.moves and removes_leader(self._controller(part))
+    def replaces_leader(self, part: int) -> bool:
+        model = self._model
+        asked = model.moves or model.balanced
+        return asked and replaces_leader(model, self._controller(part))
 
     def kinds_left(self, left: int) -> tuple[tuple[int, ...], bool]:
         """Return the perturbations that have a budget left, and whether one can depose a leader."""

@@ -75,6 +75,8 @@ class AdversaryModel:
     targets: the replicas that a reassignment may ask for; () for as many as now, in every order.
     misses_epochs: a leader may miss that another one has led; without, it learns of each in turn.
         A request that waits meanwhile is answered later, as is one that a producer sends again.
+    balanced: the first replica is elected by itself, which costs nothing
+        (`auto.leader.rebalance.enable`).
     start: the state in which the search begins, with the budgets of this model; None for a full ISR
     and empty logs. `Budgets.records` counts the records in its logs, too.
     """
@@ -91,6 +93,7 @@ class AdversaryModel:
     spare_brokers: int = 0
     targets: tuple[tuple[int, ...], ...] = ()
     misses_epochs: bool = False
+    balanced: bool = False
     start: State | None = None
 
     def __post_init__(self) -> None:

@@ -32,7 +32,9 @@ from ackproof_model.replication.controller import (
     can_move_leader,
     can_reassign,
     cancel,
+    elected,
     fence,
+    preferred,
     reassign,
     with_version,
 )
@@ -88,8 +90,7 @@ def leader_moves(
 ) -> Iterator[Move]:
     """Planned move: the controller elects a member of the ISR (PREFERRED, or after `reassign`)."""
     if can_move_leader(controller, number):
-        after = controller._replace(leader=number, epoch=controller.epoch + 1)
-        yield ("move leader", number), with_version(controller, after), broker
+        yield ("move leader", number), elected(controller, number), broker
 
 
 def reassignments(
@@ -118,7 +119,7 @@ OF_CONTROLLER = tuple(
 )
 
 
-def decided(state: State) -> bool:
+def decided(model: AdversaryModel, state: State) -> bool:
     """Whether no loss can follow from a state."""
     leader = state.controller.leader
     if leader == NOBODY or (state.left[-1] and any(state.left[kind] for kind in DEPOSING)):
@@ -126,7 +127,7 @@ def decided(state: State) -> bool:
     leading = state.brokers[leader]
     rivals = any(one.leader == n for n, one in enumerate(state.brokers) if n != leader)
     stays = leading.status == UP  # one in controlled shutdown ends by itself
-    stays = stays and not removes_leader(state.controller)
+    stays = stays and not replaces_leader(model, state.controller)
     return stays and not rivals and not state.writes.acked & ~leading.records
 
 
@@ -134,16 +135,22 @@ def decided(state: State) -> bool:
 OF_NO_BROKER = (KINDS.index(reassignments),)
 
 
-def removes_leader(controller: Controller) -> bool:
-    """Whether a reassignment in progress takes the leader's replica away once it is complete."""
+def replaces_leader(model: AdversaryModel, controller: Controller) -> bool:
+    """Whether the leader may be replaced without a perturbation.
+
+    A reassignment takes its replica away once it is complete, or the balancer elects another one.
+    """
     leader, assignment = controller.leader, controller.assignment
-    return leader != NOBODY and bool(assignment and assignment.removing >> leader & 1)
+    if leader == NOBODY:
+        return False
+    other = model.balanced and preferred(controller) != leader
+    return other or bool(assignment and assignment.removing >> leader & 1)
 
 
 def successors(model: AdversaryModel, state: State) -> Iterator[tuple[Label, State]]:
     """Yield every step from a state, as (label, state after it)."""
     if model.reduction:
-        if decided(state):
+        if decided(model, state):
             return
         acks = [step for step in _writes(model, state) if step[0][0] == "ack"]
         if acks:

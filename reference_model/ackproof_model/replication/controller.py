@@ -233,6 +233,20 @@ def can_move_leader(controller: Controller, replica: int) -> bool:
     return others_lead and bool(controller.isr >> replica & 1) and active(controller, replica)
 
 
+def elected(controller: Controller, replica: int) -> Controller:
+    """Return the state after a replica was elected in place of another leader.
+
+    WHO: the controller. WHEN: `can_move_leader`, and an operator or the balancer asks for it.
+    """
+    after = controller._replace(leader=replica, epoch=controller.epoch + 1)
+    return with_version(controller, after)
+
+
+def preferred(controller: Controller) -> int:
+    """Return the first replica, which the balancer elects (`maybeBalancePartitionLeaders`)."""
+    return controller.assignment.replicas[0] if controller.assignment else 0
+
+
 def can_reassign(policy: Policy, controller: Controller, target: tuple[int, ...]) -> bool:
     """Whether replicas may be asked to move to these brokers, dead or alive; KRaft only.
 

@@ -32,6 +32,7 @@ from ackproof_model.worst_case.moves import (
     REMOVED_MEMBER,
     Way,
     loses_by_missed_epoch,
+    lost_with_moves,
     may_miss_an_epoch,
     removals,
     searched_with_moves,
@@ -377,6 +378,8 @@ def _moved(exposed: Exposed, failures: Failures, counts: Counts) -> Loss | None:
     """Return the loss by a planned election or a move that the stored searches leave out."""
     if REASSIGNMENT in failures and exposed.acks_1:
         return Loss(failures=failures, way=HANDED_OVER)
+    if known := lost_with_moves(exposed.question, counts, balanced=exposed.balanced):
+        return Loss(failures=failures, found=None if known.way else known.found, way=known.way)
     events = _events(failures)
     if loses_by_missed_epoch(exposed.question, counts, events=events, balanced=exposed.balanced):
         return Loss(failures=failures, way=MISSED_EPOCH)
@@ -394,15 +397,17 @@ def _excluded(exposed: Exposed, failures: Failures, counts: Counts, *, searched:
     searched: their numbers were searched without a loss.
     """
     question = exposed.question
-    if may_miss_an_epoch(question, counts, balanced=exposed.balanced):
+    with_moves = searched_with_moves(question, counts, balanced=exposed.balanced)
+    missing = may_miss_an_epoch(question, counts, balanced=exposed.balanced)
+    if missing and not with_moves:
         return False
     # The argument covers any number of other perturbations, but for a removed replica in the ELR.
     moved_twice = question.elr and counts.reassignments > 1
     argued = not counts.power_losses and not moved_twice and _keeps_without_power_loss(exposed)
-    searched = searched or searched_with_moves(question, counts)
+    searched = searched or with_moves
     if CONTROLLERS in failures or _ends_majority(exposed, counts):
         # Restarted controllers have no sessions: a broker may lead again without being fenced.
-        return argued
+        return argued and not missing
     if exposed.empties(failures) and len(failures) > 1 and _forgets(question):
         return False
     # Lag alone deposes no leader, and truncates no log.

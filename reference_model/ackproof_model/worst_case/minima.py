@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
@@ -167,8 +168,10 @@ def _read(result: dict[str, object]) -> Minima:
         losing=tuple(sorted(ways, key=lambda one: len(one.steps))),
         searched=int(str(result["searched"])),
         states=int(str(result["states"])),
-        safe=tuple(
-            Counts(**{kind: math.inf if count == ANY else count for kind, count in one.items()})
-            for one in safe
-        ),
+        safe=tuple(map(counts_of, safe)),
     )
+
+
+def counts_of(stored: Mapping[str, int]) -> Counts:
+    """Return numbers of perturbations as they are stored."""
+    return Counts(**{kind: math.inf if n == ANY else n for kind, n in stored.items()})

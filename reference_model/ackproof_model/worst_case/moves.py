@@ -13,6 +13,8 @@ compares them with it.
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -20,11 +22,11 @@ from pathlib import Path
 from ackproof_model.configuration import Profile
 from ackproof_model.perturbations import Counts
 from ackproof_model.worst_case.answer import misses_an_epoch
-from ackproof_model.worst_case.minima import Question
+from ackproof_model.worst_case.minima import Minimum, Question, counts_of
 
 #: So many failures besides lag lose nothing by a missed epoch.
 _FEW = 2
-#: The searches with moves that end without a loss; `ci/lab/minima --moves` searches them.
+#: The searches with moves; `ci/lab/moves` makes them.
 FILE = Path(__file__).with_name("moves.json")
 
 
@@ -127,31 +129,114 @@ def moving_key(question: Question) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Searched:
-    """A search without a loss: at most these perturbations, `in_all` together."""
+    """A search without a loss: at most these perturbations, `in_all` together.
+
+    elections: leaders may miss epochs. balanced: and the first replica is elected by itself.
+    """
 
     limits: Counts
     in_all: int
     states: int
+    elections: bool = False
+    balanced: bool = False
 
     def covers(self, counts: Counts) -> bool:
-        return counts.total <= self.in_all and counts.within(self.limits)
+        events = counts.total if counts.shrinks < math.inf else counts.without_shrinks
+        return events <= self.in_all and counts.within(self.limits)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Losing:
+    """The smallest numbers with moves that lose a record, a shortest way, and its kind if rare.
+
+    balanced: only if the first replica is elected by itself.
+    """
+
+    found: Minimum
+    way: Way | None = None
+    balanced: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unfinished:
+    """A search that did not end within so many states, as `Searched` otherwise."""
+
+    limits: Counts
+    states: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WithMoves:
+    """What is stored for one set of rules and one size of a partition."""
+
+    searched: tuple[Searched, ...] = ()
+    losing: tuple[Losing, ...] = ()
+    unfinished: tuple[Unfinished, ...] = ()
+
+
+#: The kinds of rare losses, as the file names them.
+WAYS: Mapping[str, Way] = {"missed epoch": MISSED_EPOCH, "removed member": REMOVED_MEMBER}
 
 
 @cache
-def stored() -> dict[str, tuple[Searched, ...]]:
+def stored() -> dict[str, WithMoves]:
     """Return the stored searches by `moving_key`."""
     found = json.loads(FILE.read_text(encoding="utf-8"))["searches"]
     return {
-        key: tuple(
-            Searched(limits=Counts(**one["limits"]), in_all=one["in_all"], states=one["states"])
-            for one in searches
+        key: WithMoves(
+            searched=tuple(
+                Searched(
+                    limits=counts_of(one["limits"]),
+                    in_all=one["in_all"],
+                    states=one["states"],
+                    elections=one.get("elections", False),
+                    balanced=one.get("balanced", False),
+                )
+                for one in of_key.get("searched", ())
+            ),
+            losing=tuple(
+                Losing(
+                    found=Minimum(
+                        counts=counts_of(one["budget"]), steps=tuple(map(tuple, one["steps"]))
+                    ),
+                    way=WAYS.get(one.get("way", "")),
+                    balanced=one.get("balanced", False),
+                )
+                for one in of_key.get("losing", ())
+            ),
+            unfinished=tuple(
+                Unfinished(limits=counts_of(one["limits"]), states=one["states"])
+                for one in of_key.get("unfinished", ())
+            ),
         )
-        for key, searches in found.items()
+        for key, of_key in found.items()
     }
 
 
-def searched_with_moves(question: Question, counts: Counts) -> bool:
+def searched_with_moves(question: Question, counts: Counts, *, balanced: bool) -> bool:
     """Whether these moves and other failures were searched without a loss."""
     if not counts.reassignments:
         return False
-    return any(one.covers(counts) for one in stored().get(moving_key(question), ()))
+    missing = may_miss_an_epoch(question, counts, balanced=balanced)
+    return any(
+        one.covers(counts)
+        and (one.elections or not missing)
+        and (one.balanced or not (missing and balanced))
+        for one in stored().get(moving_key(question), WithMoves()).searched
+    )
+
+
+def lost_with_moves(question: Question, counts: Counts, *, balanced: bool) -> Losing | None:
+    """Return the shortest stored loss that these moves and other failures allow."""
+    if not counts.reassignments:
+        return None
+    known = stored().get(moving_key(question), WithMoves()).losing
+    return min(
+        (
+            one
+            for one in known
+            if one.found.counts.within(counts) and (balanced or not one.balanced)
+        ),
+        key=lambda one: len(one.found.steps),
+        default=None,
+    )

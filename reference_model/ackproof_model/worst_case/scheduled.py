@@ -206,7 +206,7 @@ class Steps:
                     (label, _with(key, number, after, writes=then)) for label, after, then in more
                 ]
         steps += self._begins(key)
-        if self._rest(progress) and decided(self.read(key).cluster):
+        if self._rest(progress) and decided(self.model, self.read(key).cluster):
             return steps
         steps += appends
         held, fenced, down = self._held(progress), self._fenced(progress), self._down(progress)

@@ -25,6 +25,9 @@ _FAILURES = {
     "cut off": "{0} loses its session with the controller, and runs on.",
     _MOVE_LEADER: "{0} is made the leader by a planned election.",
     "restart": "{0} starts again.",
+    "balance": "{0}, the first replica, is elected by itself.",
+    "delete": "{0} deletes its replica, which was moved away.",
+    "cancel": "The move is cancelled.",
 }
 #: The replicas of a story; others have no part in it (`failure_sets`).
 _TOLD = 3
@@ -32,6 +35,8 @@ _OTHERS = {
     True: "The {more} other followers fall behind first and leave the ISR.",
     False: "The {more} other followers have not fetched the newest records.",
 }
+#: Steps in which the broker is not named as the leader.
+_ELECTED = (_MOVE_LEADER, "balance", "delete", "cancel")
 _KEEPING_POWER = "{0} loses power; its log stays."
 
 
@@ -45,7 +50,11 @@ class Story:
 
 def replay(question: Question, found: Minimum) -> Iterator[tuple[Label | None, State]]:
     """Yield each step of a loss with the state after it, and first the state in which it begins."""
-    levels = [_states(question, found.steps[:number]) for number in range(len(found.steps) + 1)]
+    moves = bool(found.counts.reassignments)
+    levels = [
+        _states(question, found.steps[:number], moves=moves)
+        for number in range(len(found.steps) + 1)
+    ]
     state = next(state for state in levels[-1] if lost(state))
     way = [state]
     for level in reversed(levels[1:]):
@@ -59,19 +68,29 @@ def replay(question: Question, found: Minimum) -> Iterator[tuple[Label | None, S
 _AMPLE = Budgets(
     kills=7, power_losses=7, clean_stops=7, shrinks=7, fencings=7, leader_moves=7, in_all=7
 )
+_AMPLE_MOVES = replace(_AMPLE, reassignments=7)
 
 
 _WRITES = ("write", "ack")
 
 
 @cache
-def _states(question: Question, steps: tuple[Label, ...]) -> dict[State, State | None]:
-    """Return the states to which these steps lead, each with the state before its last step."""
+def _states(
+    question: Question, steps: tuple[Label, ...], *, moves: bool
+) -> dict[State, State | None]:
+    """Return the states to which these steps lead, each with the state before its last step.
+
+    moves: replicas may move to one more broker.
+    """
     model = question.model(budgets=_AMPLE)
+    if moves:
+        model = question.model(
+            budgets=_AMPLE_MOVES, spare_brokers=1, misses_epochs=True, balanced=True
+        )
     if not steps:
         return {initial(model): None}
     after: dict[State, State | None] = {}
-    for state in _states(question, steps[:-1]):  # several steps may have one label
+    for state in _states(question, steps[:-1], moves=moves):  # several steps may have one label
         for one in _after(model, state, steps[-1]):
             after.setdefault(one, state)
     return after
@@ -114,6 +133,8 @@ def story(question: Question, found: Minimum, *, disks: int = 0, containers: int
         sentences += _sentences(question, failure, before, after)
         if after.writes.acked & ~before.writes.acked and not at_risk:
             at_risk = _at_risk(question, after, disks + containers)
+            if found.counts.reassignments:
+                at_risk = "every record that a moved replica had not copied again"
         before = after
     leader = name(before.controller.leader)
     sentences.append(f"{leader} leads without the acked record: it is lost.")
@@ -134,10 +155,12 @@ def _roles(replicas: int) -> str:
 def _sentences(question: Question, step: Label, before: State, after: State) -> Iterator[str]:
     action, *numbers = step
     broker = numbers[0]
+    if action == "reassign":
+        yield f"The replicas are moved to {_and([name(one) for one in numbers])}."
     if action in _FAILURES:
         kept = action == LOSE_POWER and before.brokers[broker].log == after.brokers[broker].log
         sentence = _KEEPING_POWER if kept else _FAILURES[action]
-        leads = before.controller.leader == broker and action != _MOVE_LEADER
+        leads = before.controller.leader == broker and action not in _ELECTED
         names = [name(one) for one in numbers]
         names[0] += ", the leader," if leads and action not in ("restart", "shrink") else ""
         yield sentence.format(*names).replace(",;", ";").replace(",,", ",")

@@ -512,6 +512,18 @@ def test_sole_replica_is_no_matter_of_acks_and_an_unknown_loss_has_no_number() -
     assert case_of(replace(setup, partition=clean), (Failure.CRASH,)) == ""
 
 
+def test_a_moved_replica_that_lost_its_log_is_a_stale_one_before_kip_903() -> None:
+    ((setup,),) = setups(own_config(OF_CATALOGUE[-1].values[0].scenario))
+    safe = replace(setup.partition, unclean_leader_election=False, acks="all")
+    failures = (Failure.REASSIGNMENT, Failure.POWER_LOSS)
+    old, new = (
+        replace(setup, partition=replace(safe, kafka_version=version, elr=None))
+        for version in ("3.4.1", "3.9.2")
+    )
+    assert case_of(old, failures) == "B31"
+    assert case_of(new, failures) != "B31"
+
+
 def test_a_producer_that_starts_again_writes_twice_what_it_sends_again() -> None:
     when = {"application": "sends again after a start"}
     assert "client_crash" in sets(risks(), Effect.DUPLICATED, **when)

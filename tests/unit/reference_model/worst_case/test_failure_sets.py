@@ -147,6 +147,20 @@ def by_moves(exposed: Exposed) -> set[Failures]:
     return {one for one in every if one.count(REASSIGNMENT) > 1 and LAG in one}
 
 
+@pytest.mark.parametrize("lost", [POWER_LOSS, DISK_REPLACED])
+def test_before_kip_903_a_move_and_a_lost_log_lose_by_the_stored_search(lost: str) -> None:
+    failures = (REASSIGNMENT, lost)
+    old = exposed("3.4.1")
+    (loss,) = (one for one in failure_sets(old).losing if one.failures == failures)
+    assert loss.found is not None
+    told = story(old.question, loss.found).sentences
+    assert any("The replicas are moved to" in one for one in told)
+    assert told[-1] == "D leads without the acked record: it is lost."
+    later = failure_sets(exposed("3.5.2"))
+    assert later.keeps(failures)
+    assert failures not in losing(later)
+
+
 def test_a_move_of_the_leader_loses_what_it_acked_alone() -> None:
     for replicas in (1, 3):
         alone = exposed(replicas=replicas, min_insync_replicas=1, acks="1", acks_1=True)

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import math
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
+from functools import partial
 
 import pytest
 
 from ackproof_model.adversary import AdversaryModel, Budgets, search
+from ackproof_model.adversary.state import initial
 from ackproof_model.adversary.successors import successors
+from ackproof_model.breadth_first import reachable
 from ackproof_model.perturbations import Counts
-from ackproof_model.replication.controller import can_move_leader
+from ackproof_model.replication.controller import can_move_leader, preferred
 from ackproof_model.worst_case.minima import Question
 from ackproof_model.worst_case.moves import (
+    MISSED_EPOCH,
     loses_by_missed_epoch,
+    lost_with_moves,
     may_miss_an_epoch,
     moving_key,
     removals,
+    searched_with_moves,
     stored,
 )
 
@@ -150,9 +157,57 @@ def test_how_many_moves_remove_a_replica_that_stays_eligible(
     assert removals(question(version, elr=elr, minimum=minimum)) == number
 
 
+#: So many states are searched again in a test at most.
+FEW = 40_000
+
+
+def test_small_stored_sets_with_moves_are_searched_again_and_a_control_loses() -> None:
+    two = replace(question(minimum=1), replicas=2)
+    again = [
+        (asked, one)
+        for asked in (replace(two, replicas=1), two)
+        for one in stored()[moving_key(asked)].searched
+        if one.elections and one.states < FEW
+    ]
+    assert len(again) > 3
+    for asked, one in again:
+        found = search(with_moves(asked, one.limits, balanced=one.balanced))
+        assert (found.impossible, found.states) == (True, one.states)
+    known = stored()[moving_key(two)].losing
+    first = min(known, key=lambda one: len(one.found.steps))
+    assert first.way is MISSED_EPOCH
+    control = search(with_moves(two, first.found.counts, balanced=first.balanced))
+    assert tuple(label for label, _ in control.trace) == first.found.steps
+    assert not searched_with_moves(two, first.found.counts, balanced=True)
+    assert lost_with_moves(two, first.found.counts, balanced=True) == first
+
+
+def with_moves(asked: Question, limits: Counts, *, balanced: bool) -> AdversaryModel:
+    counts = {kind: int(number) for kind, number in asdict(limits).items() if number < math.inf}
+    lagging = limits.shrinks == math.inf
+    budgets = Budgets(**counts, in_all=sum(counts.values()), always_lagging=lagging)
+    return asked.model(budgets=budgets, spare_brokers=1, misses_epochs=True, balanced=balanced)
+
+
+def test_the_balancer_elects_the_first_replica_only_and_whenever_it_may() -> None:
+    """The packed search has the states of the specification."""
+    two = replace(question(minimum=1), replicas=2)
+    model = with_moves(two, Counts(reassignments=1, kills=1), balanced=True)
+    reached = {one.state for one in reachable(initial(model), partial(successors, model))}
+    assert search(model).states == len(reached)
+    balanced = {
+        after.controller.leader == preferred(state.controller)
+        for state in reached
+        for label, after in successors(model, state)
+        if label[0] == "balance"
+    }
+    assert balanced == {True}
+
+
 def test_the_stored_searches_of_moves_are_of_these_rules_and_one_is_searched_again() -> None:
     asked = question()
-    twice = next(one for one in stored()[moving_key(asked)] if one.limits.reassignments == 2)
+    known = stored()[moving_key(asked)].searched
+    twice = next(one for one in known if one.limits.reassignments == 2)
     found = search(
         AdversaryModel(kafka_version="4.4.0", budgets=Budgets(reassignments=2), spare_brokers=1)
     )
