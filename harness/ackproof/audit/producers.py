@@ -162,14 +162,15 @@ def _librdkafka(producer: Client, default: Default) -> ProducerSettings:
 def _java(producer: Client, release: str, when: Mapping[str, str]) -> ProducerSettings:
     values = converted(producer.settings, lambda given: given.value.strip())
     java = JavaProducer(settings=values, version=release)
-    refusal = _out_of_range(producer.settings)
+    refusal, started = _out_of_range(producer.settings), True
     try:
         effective = (java.acks, java.idempotence, java.retries, java.max_in_flight)
         timeout = java.delivery_timeout_ms
     except ValueError as error:
         effective, timeout, refusal = ("all", False, MOST, 5), 120_000, str(error)
+        started = False  # no default is in force
     acks, idempotence, retries, in_flight = effective
-    return _in_force(
+    found = _in_force(
         producer.settings,
         replace(producer.default, version=when[CLIENT]) if CLIENT in when else producer.default,
         acks=acks,
@@ -180,6 +181,8 @@ def _java(producer: Client, release: str, when: Mapping[str, str]) -> ProducerSe
         when=when,
         refusal=refusal,
     )
+    of_file = {key: one for key, one in found.settings.items() if key in producer.settings}
+    return found if started else replace(found, settings=of_file)
 
 
 def _in_force(

@@ -658,3 +658,15 @@ def test_a_service_s_own_default_of_unclean_elections_is_in_force(of: str, uncle
     stated = {**own.broker, UNCLEAN: Given(str(unclean).lower(), Default(of))}
     every = [setup for group in setups(replace(own, broker=stated)) for setup in group]
     assert {setup.partition.unclean_election for setup in every} == {unclean}
+
+
+@pytest.mark.parametrize(
+    ("in_flight", "shown"), [("5", ["acks", "enable.idempotence"]), ("abc", ["acks"])]
+)
+def test_a_producer_that_does_not_start_has_no_defaults_in_force(
+    in_flight: str, shown: list[str]
+) -> None:
+    text = f"acks=1\nmax.in.flight.requests.per.connection={in_flight}\n"
+    [config] = read_texts({"producer.properties": text.encode()}, kafka="3.9.1")
+    [answer] = audit_clusters([config]).answers
+    assert [key for key in answer.settings if key in ("acks", "enable.idempotence")] == shown
