@@ -63,7 +63,7 @@ def test_most_pairs_of_a_kill_have_a_schedule_within_the_budget() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("budgets", "plans", "pairs"),
-    [({"kills": 1, "shrinks": 1}, 134, 154), ({"kills": 2}, 148, 174)],
+    [({"kills": 1, "shrinks": 1}, 134, 154), ({"kills": 2}, 149, 174)],
     ids=str,
 )
 def test_most_pairs_of_two_perturbations_have_a_schedule(
