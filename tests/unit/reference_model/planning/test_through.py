@@ -18,8 +18,8 @@ from ackproof_model.planning import (
 FULL = Shape(0, (0, 1, 2))
 
 
-def model(**budgets: int) -> AdversaryModel:
-    return AdversaryModel(kafka_version="4.3.1", budgets=Budgets(**budgets))
+def model(version: str = "4.3.1", **budgets: int) -> AdversaryModel:
+    return AdversaryModel(kafka_version=version, budgets=Budgets(**budgets))
 
 
 @pytest.mark.parametrize(
@@ -62,13 +62,17 @@ def test_most_pairs_of_a_kill_have_a_schedule_within_the_budget() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("budgets", "plans", "pairs"),
-    [({"kills": 1, "shrinks": 1}, 134, 154), ({"kills": 2}, 149, 174)],
+    ("version", "budgets", "plans", "pairs"),
+    [
+        ("4.3.1", {"kills": 1, "shrinks": 1}, 134, 154),
+        ("4.3.1", {"kills": 2}, 149, 174),
+        ("4.4.0", {"kills": 2, "power_losses": 1, "shrinks": 2, "in_all": 2}, 170, 194),
+    ],
     ids=str,
 )
 def test_most_pairs_of_two_perturbations_have_a_schedule(
-    budgets: dict[str, int], plans: int, pairs: int
+    version: str, budgets: dict[str, int], plans: int, pairs: int
 ) -> None:
-    asked = model(**budgets)
+    asked = model(version, **budgets)
     every = reached(asked).pairs
     assert (len(plans_to(asked, every)), len(every)) == (plans, pairs)
