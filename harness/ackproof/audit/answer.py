@@ -232,12 +232,14 @@ class Ways:
     Rare ones are counted only if there are no others.
 
     always: those that lose under all values of what is unstated. sometimes: the others.
-    unstated: the settings on which a loss depends.
+    unstated: the settings on which a loss depends. first_of_several: whether the worst loss is one
+    that every replication factor above 1 has, whatever the rest is.
     """
 
     always: int = 0
     sometimes: int = 0
     unstated: tuple[str, ...] = ()
+    first_of_several: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from ackproof.audit.answer import Answer, Audit, Effect, Group, Outcome, Risk, Verdict, Ways
 from ackproof.audit.assumption import Versions
-from ackproof.audit.failure import Failures, how_rare, milder
+from ackproof.audit.failure import ORDINARY, Failures, how_rare, milder
 from ackproof.audit.identity import identity, of_each
 from ackproof.audit.losses import traced
 from ackproof.audit.promise import breaks
@@ -54,6 +54,8 @@ def judged(answer: Answer) -> Answer:
     worst = next((risk for risk in lost if risk.trace or risk.untraced), None)
     if worst and worst.untraced:
         worst = traced(worst.untraced, worst)
+    if worst and _of_several(worst, _several_replicas(answer)):
+        ways = replace(ways, first_of_several=True)
     verdict = _verdict(answer, ways, lost)
     return replace(answer, verdict=verdict, ways=ways, worst=worst)
 
@@ -65,21 +67,36 @@ def _losses(answer: Answer) -> list[Risk]:
     failures. Among those that hold under assumptions, the newest version and acks=all come first.
     """
     lost = [risk for risk in answer.risks if risk.effect is Effect.LOST and not risk.accepted]
-    return sorted(lost, key=lambda risk: (not breaks(answer, risk), *_severity(risk)))
+    several = _several_replicas(answer)
+    return sorted(lost, key=lambda risk: (not breaks(answer, risk), *_severity(risk, several)))
 
 
-def _severity(risk: Risk) -> tuple[int, ...]:
+def _severity(risk: Risk, several: str) -> tuple[int, ...]:
+    """Return what orders losses. Few topics have a sole replica: no condition excludes it."""
     version = risk.when.get("kafka.version")
     return (
-        bool(risk.when),
+        bool(risk.when) and not _of_several(risk, several),
         risk.rare,
         isinstance(version, Versions) and not version.newest,
         risk.when.get(ACKS, "all") != "all",
         risk.when.get(REPLICATION_FACTOR) == "1",
         *how_rare(risk.failures),
+        any(failure not in ORDINARY for failure in risk.failures),
         risk.likelihood != "certain",
         len(risk.when),
     )
+
+
+def _several_replicas(answer: Answer) -> str:
+    """Return what `when` has of a loss with every replication factor above 1; '' without one."""
+    setups = answer.asked.setups if answer.asked else ()
+    factors = {str(setup.when.get(REPLICATION_FACTOR, "")) for setup in setups} - {""}
+    return " or ".join(sorted(factors - {"1"})) if "1" in factors else ""
+
+
+def _of_several(risk: Risk, several: str) -> bool:
+    """Whether a risk holds with every replication factor above 1, and whatever the rest is."""
+    return bool(several) and risk.when == {REPLICATION_FACTOR: several}
 
 
 def _ways(lost: Sequence[Risk]) -> Ways:
@@ -115,7 +132,9 @@ def _weakness(answer: Answer) -> tuple[int, ...]:
     """Return what orders answers: promises, the verdict, and how ordinary failures lose records."""
     lost = _losses(answer)
     undecided = sorted(map(how_rare, answer.undecided))
-    weakest = _severity(lost[0]) if lost else undecided[0] if undecided else ()
+    weakest = (
+        _severity(lost[0], _several_replicas(answer)) if lost else undecided[0] if undecided else ()
+    )
     promised = min((list(Outcome).index(one.outcome) for one in answer.promised), default=0)
     return (promised, list(Verdict).index(answer.verdict), *weakest)
 

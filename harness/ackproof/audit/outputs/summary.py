@@ -258,6 +258,9 @@ def _questions(answer: Answer) -> Iterator[tuple[str, str]]:
     yield from (_ASKED[key] for key in asked[:_MOST_ASKED])
 
 
+_WITH_SEVERAL = ", with any replication factor above 1"
+
+
 def _always(answer: Answer) -> Iterator[str]:
     """Yield what loses records whatever the rest is, or with any factor above 1."""
     table = answer.table
@@ -273,7 +276,7 @@ def _always(answer: Answer) -> Iterator[str]:
         if all(sole) or not all(loses or one for loses, one in zip(lost, sole, strict=True)):
             continue
         said += row.sets
-        only = "" if all(lost) else ", with any replication factor above 1"
+        only = "" if all(lost) else _WITH_SEVERAL
         verb = "are" if all(cell.word is Word.LOSES for cell in cells) else "may be"
         yield f"{phrase_of(row.sets)}: acknowledged records {verb} lost{only}"
 
@@ -327,12 +330,15 @@ def _question(topics: Sequence[str], cluster: str) -> str:
 def _verdict_text(answer: Answer) -> str:
     ways, keys = answer.ways, ", ".join(answer.ways.unstated)
     if answer.verdict is Verdict.YES and ways.always:
-        others = ways.always - 1
-        parts = [_first_way(answer)]
+        several = ways.first_of_several
+        others, sometimes = ways.always - (not several), ways.sometimes - several
+        parts = [_first_way(answer) + (_WITH_SEVERAL if several else "")]
         if others:
-            parts.append(f"in {spelled(others)} more way{'s' if others > 1 else ''}")
-        if ways.sometimes:
-            parts.append(f"in {ways.sometimes} more that depend on {keys}")
+            any_factor = " with any factor" if several else ""
+            more = f"more way{'s' if others > 1 else ''}"
+            parts.append(f"in {spelled(others)} {more}{any_factor}")
+        if sometimes:
+            parts.append(f"in {sometimes} more that depend on {keys}")
         return ", and ".join(parts)
     if answer.verdict is Verdict.YES:
         return f"in ways that depend on {keys}"

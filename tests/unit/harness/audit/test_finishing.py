@@ -110,3 +110,29 @@ def test_the_weakest_of_two_producers_has_the_headline() -> None:
     assert first.answer.worst.failures == (Failure.CLEAN_RESTART,)
     assert first.verdict_text.startswith("after a broker restarts, ")
     assert second.answer.settings["acks"].value == "all"
+
+
+def test_a_loss_with_every_factor_above_1_is_as_ordinary_as_one_without_a_condition(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "producer.properties"
+    path.write_text("bootstrap.servers=a:9092\nacks=1\n")
+    [alone] = summaries(audit_of(Request(files=(path,))))
+    assert alone.verdict_text.startswith(
+        "after a broker restarts, with any replication factor above 1, and in one more way"
+    )
+    one = tmp_path / "topics.txt"
+    one.write_text(
+        "Topic: orders\tTopicId: u84nOUF5Qdu3fVZDJCRdEg\tPartitionCount: 1\t"
+        "ReplicationFactor: 1\tConfigs: \n"
+    )
+    [of_one] = summaries(audit_of(Request(files=(path, one))))
+    assert of_one.answer.settings["replication.factor"].value == "1"
+    assert "with any replication factor" not in of_one.verdict_text
+
+
+def test_failures_of_routine_operation_come_before_a_move_of_replicas() -> None:
+    moved = risk(failures=(Failure.REASSIGNMENT,))
+    [answer] = audit(orders(risks=(moved, risk(failures=(CRASH,))))).answers
+    assert answer.worst is not None
+    assert answer.worst.failures == (CRASH,)
