@@ -11,7 +11,7 @@ import argparse
 import json
 import math
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, fields, replace
 from functools import partial
@@ -174,7 +174,7 @@ class _Found:
         result = search(model, max_states=max_states)
         self.states += result.states
         if result.lost:
-            self.losing.append(_minimum([label for label, _ in result.trace]))
+            self.losing.append(minimum_of([label for label, _ in result.trace]))
         elif result.complete:
             plain = replace(self._question, replicas=1)
             smaller = [limits] if limits.shrinks else budgets(total, plain)
@@ -202,7 +202,7 @@ def _replayed(question: Question, minimum: Minimum) -> Iterator[Minimum]:
         ways = taken
     losing = next((way for state, way in ways.items() if lost(state)), None)
     if losing:
-        yield _minimum(losing)
+        yield minimum_of(losing)
 
 
 def _failures(counts: Counts) -> int:
@@ -240,10 +240,13 @@ _LABELS = {
     "shrink": "shrinks",
     "cut off": "fencings",
     "move leader": "leader_moves",
+    "reassign": "reassignments",
+    "cancel": "reassignments",
 }
 
 
-def _minimum(trace: list[Label]) -> Minimum:
+def minimum_of(trace: Sequence[Label]) -> Minimum:
+    """Return a trace of the adversary with its perturbations, counted by kind."""
     kinds = [_LABELS[str(label[0])] for label in trace if label[0] in _LABELS]
     return Minimum(
         counts=Counts(**{kind: kinds.count(kind) for kind in set(kinds)}),

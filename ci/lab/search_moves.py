@@ -14,10 +14,12 @@ import json
 import math
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from itertools import pairwise, product
 from typing import Any
+
+from search_minima import minimum_of
 
 from ackproof_model.adversary import Budgets, search
 from ackproof_model.adversary.state import State, initial
@@ -31,7 +33,7 @@ from ackproof_model.worst_case.failure_sets import (
     failure_sets,
     perturbations,
 )
-from ackproof_model.worst_case.minima import ANY, Minimum, Question
+from ackproof_model.worst_case.minima import ANY, Question
 from ackproof_model.worst_case.moves import (
     FILE,
     MISSED_EPOCH,
@@ -59,16 +61,6 @@ _VERSIONS = (
 _SIZES = ((1, 1), (1, 2), (2, 2), (2, 3), (1, 3), (3, 3))
 #: What a search does besides what its limits allow.
 _FREELY = {"spare_brokers": 1, "misses_epochs": True}
-_LABELS = {
-    "kill": "kills",
-    "lose power": "power_losses",
-    "stop": "clean_stops",
-    "shrink": "shrinks",
-    "cut off": "fencings",
-    "move leader": "leader_moves",
-    "reassign": "reassignments",
-    "cancel": "reassignments",
-}
 
 
 def questions() -> Iterator[Question]:
@@ -119,7 +111,7 @@ def search_set(
     if found.lost:
         labels = [label for label, _ in found.trace]
         return Losing(
-            found=Minimum(counts=_spent(labels), steps=tuple(labels)),
+            found=minimum_of(labels),
             way=_way(labels, [initial(model), *(state for _, state in found.trace)]),
             balanced=any(label[0] == "balance" for label in labels),
         )
@@ -132,11 +124,6 @@ def search_set(
         elections=True,
         balanced=balanced,
     )
-
-
-def _spent(labels: Iterable[Label]) -> Counts:
-    kinds = [_LABELS[label[0]] for label in labels if label[0] in _LABELS]
-    return Counts(**{kind: kinds.count(kind) for kind in set(kinds)})
 
 
 def _way(labels: Sequence[Label], states: Sequence[State]) -> Way | None:
