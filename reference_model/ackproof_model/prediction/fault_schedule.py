@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
 from ackproof_model.effects import Cuts, Effect, Ends, Stalls
+from ackproof_model.replication.state import NOBODY, Controller
 
 #: The greatest delay of a step of the schedule, in seconds: commands and verification take time.
 SLACK_S = 5.0
@@ -61,9 +62,12 @@ class IsrSize:
     op: Literal["==", "!=", "<", ">", "<=", ">="]
     size: int
 
-    def met_by(self, size: int) -> bool:
+    def allows(self, size: int) -> bool:
         """Whether an ISR of `size` members meets the condition."""
         return _COMPARE[self.op](size, self.size)
+
+    def met_by(self, controller: Controller) -> bool:
+        return self.allows(controller.isr.bit_count())
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +85,10 @@ class LeaderIs:
     replica: int | None
     equal: bool = True
 
+    def met_by(self, controller: Controller) -> bool:
+        leader = NOBODY if self.replica is None else self.replica
+        return (controller.leader == leader) == self.equal
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IsrIs:
@@ -88,12 +96,18 @@ class IsrIs:
 
     members: frozenset[int]
 
+    def met_by(self, controller: Controller) -> bool:
+        return controller.isr == sum(1 << one for one in self.members)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElrIs:
     """The eligible leader replicas are these and no other (KIP-966)."""
 
     members: frozenset[int]
+
+    def met_by(self, controller: Controller) -> bool:
+        return controller.elr == sum(1 << one for one in self.members)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +152,12 @@ Condition = (
     | Elapsed
     | AnyOf
 )
+
+
+def leaves(conditions: Iterable[Condition]) -> Iterator[Condition]:
+    """Yield the conditions, and in place of an `AnyOf` its alternatives."""
+    for one in conditions:
+        yield from leaves(one.alternatives) if isinstance(one, AnyOf) else (one,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,6 @@ and after each fault (`Model.phases`). Tests with more records give the same pre
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -25,6 +24,7 @@ from ackproof_model.prediction.fault_schedule import (
     LeaderChanged,
     Progress,
     Timing,
+    leaves,
 )
 from ackproof_model.prediction.state import FLYING, UNSENT, Client, Harm, Run, State, Timer
 from ackproof_model.replication.policy import Policy
@@ -80,7 +80,7 @@ class Model:
     def _depends_on_isr(self, condition: Condition) -> bool:
         match condition:
             case IsrSize():
-                return len({condition.met_by(size) for size in range(self.replicas + 1)}) > 1
+                return len({condition.allows(size) for size in range(self.replicas + 1)}) > 1
             case IsrIs() | ElrIs():
                 return True
             case AnyOf(alternatives=alternatives):
@@ -257,12 +257,6 @@ class Model:
         kind, faults = timer
         _, certainly = self._times(kind)
         return bool(faults) and self.timing.at_least(max(faults), reference, seconds) >= certainly
-
-
-def leaves(conditions: Iterable[Condition]) -> Iterator[Condition]:
-    """Yield the conditions, and in place of an `AnyOf` its alternatives."""
-    for one in conditions:
-        yield from leaves(one.alternatives) if isinstance(one, AnyOf) else (one,)
 
 
 def _needs_two(fault: int, injection: Injection) -> bool:

@@ -20,9 +20,10 @@ from ackproof_model.prediction.fault_schedule import (
     Wait,
     heal_wait,
     injection_wait,
+    leaves,
 )
 from ackproof_model.prediction.injection import heal, inject
-from ackproof_model.prediction.model import Model, leaves
+from ackproof_model.prediction.model import Model
 from ackproof_model.prediction.producer import is_acked
 from ackproof_model.prediction.state import UNSENT, State
 from ackproof_model.replication.state import NOBODY, Label
@@ -52,16 +53,10 @@ def holds(
     match condition:
         case Progress(outcome=outcome, more=more):
             met = not more or _progressed(model, state, outcome, since_phase)
-        case IsrSize():
-            met = condition.met_by(controller.isr.bit_count())
-        case IsrIs(members=wanted):
-            met = controller.isr == sum(1 << replica for replica in wanted)
-        case ElrIs(members=wanted):
-            met = controller.elr == sum(1 << replica for replica in wanted)
+        case IsrSize() | IsrIs() | ElrIs() | LeaderIs():
+            met = condition.met_by(controller)
         case LeaderChanged():
             met = controller.leader not in (NOBODY, leader)
-        case LeaderIs(replica=replica, equal=equal):
-            met = (controller.leader == (NOBODY if replica is None else replica)) == equal
         case FaultEvent(fault=fault, event=event):
             met = _happened(state, fault, event)
         case AnyOf(alternatives=alternatives):

@@ -57,14 +57,8 @@ def hold(
 def _holds(controller: Controller, now: Progress, condition: Condition) -> bool:
     met = True  # a condition on clients, time or logs
     match condition:
-        case IsrSize():
-            met = condition.met_by(controller.isr.bit_count())
-        case IsrIs(members=wanted):
-            met = controller.isr == sum(1 << one for one in wanted)
-        case ElrIs(members=wanted):
-            met = controller.elr == sum(1 << one for one in wanted)
-        case LeaderIs(replica=replica, equal=equal):
-            met = (controller.leader == (NOBODY if replica is None else replica)) == equal
+        case IsrSize() | IsrIs() | ElrIs() | LeaderIs():
+            met = condition.met_by(controller)
         case FaultEvent(fault=fault, event="began"):
             met = fault < now.begun
         case FaultEvent(fault=fault, event=event):
@@ -110,9 +104,9 @@ def _ended(policy: Policy, state: State, effect: Ends, mask: int) -> Iterator[St
     disks = []
     for number in ending:
         end = len(state.brokers[number].log)
-        lengths = {"kept": [end], "empty": [0]}.get(effect.log, list(range(end + 1)))
+        lengths = {"kept": [end], "empty": [0]}.get(effect.log, range(end + 1))
         down = actions.ended(policy, state.brokers[number])
-        disks.append(list(actions.crashed(down, range(end + 1) if lengths is None else lengths)))
+        disks.append(list(actions.crashed(down, lengths)))
     for chosen in itertools.product(*disks):
         yield with_brokers(state, dict(zip(ending, chosen, strict=True)))
 
@@ -124,11 +118,6 @@ def begins_in_time(injection: Injection) -> bool:
         for one in injection.when
     )
     return certain and Role.LEADER not in injection.targets
-
-
-def leaves(conditions: Iterable[Condition]) -> Iterator[Condition]:
-    for one in conditions:
-        yield from leaves(one.alternatives) if isinstance(one, AnyOf) else (one,)
 
 
 def refuses_shutdown(effect: Effect) -> bool:

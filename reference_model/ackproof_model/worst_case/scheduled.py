@@ -38,6 +38,7 @@ from ackproof_model.prediction.fault_schedule import (
     Injection,
     Role,
     heal_wait,
+    leaves,
 )
 from ackproof_model.replication import replica as actions
 from ackproof_model.replication.state import (
@@ -54,7 +55,6 @@ from ackproof_model.worst_case.fault_steps import (
     begins_in_time,
     hold,
     keeps_metadata,
-    leaves,
 )
 
 #: A broker from which no fault keeps metadata has applied it after this time.
