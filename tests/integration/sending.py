@@ -65,6 +65,12 @@ def log_end(cluster: KafkaCluster, topic: str, partition: int = 0) -> tuple[int,
     return found
 
 
+def await_markers(cluster: KafkaCluster, places: list[tuple[str, int]]) -> None:
+    """Wait until no transaction is open: markers are written after the client's commit returns."""
+    admin = cluster.admin
+    until(lambda: admin.stable_offsets(places) == admin.end_offsets(places))
+
+
 def logged(bootstrap: str, path: Path, first: int, count: int) -> list[dict[str, Any]]:
     """Send records to `orders` with a ledger at `path`, and return the lines of its acked log."""
     with ap.Ledger(path, bootstrap_servers=bootstrap) as ledger:

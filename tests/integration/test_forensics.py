@@ -23,7 +23,7 @@ from ackproof.runs.directory import write_table
 from ackproof_spark.forensics.segments import Batch, batches
 from ackproof_spark.reading.final_log import PartitionEnd
 from ackproof_spark.tables import LOCATION, PARTITION_ENDS, REPLICA_LOGS
-from waiting import until
+from integration.sending import await_markers
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 
@@ -64,16 +64,10 @@ def written(cluster: KafkaCluster) -> KafkaCluster:
         producer.produce("orders", b"in a transaction", partition=0)
         assert producer.flush(60) == 0
         end()
-    await_markers(cluster)
+    await_markers(cluster, [("orders", 0)])
     # The marker is acked by all, so every replica has it and all records before it.
     cluster.admin.write_end_markers([("orders", 0)])
     return cluster
-
-
-def await_markers(cluster: KafkaCluster) -> None:
-    """Wait until no transaction is open: markers are written after the client's commit returns."""
-    admin, places = cluster.admin, [("orders", 0)]
-    until(lambda: admin.stable_offsets(places) == admin.end_offsets(places))
 
 
 Change = Callable[[bytes], bytes]

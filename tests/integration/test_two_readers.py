@@ -30,6 +30,7 @@ from ackproof_spark.reading.two_readers import disagreements, store_disagreement
 from ackproof_spark.record import encoder
 from ackproof_spark.spark import connector
 from ackproof_spark.tables import LOCATION
+from integration.sending import await_markers
 
 # ruff: noqa: PLR0917  fixtures and parameters
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
@@ -70,6 +71,7 @@ def ends(cluster: KafkaCluster) -> list[PartitionEnd]:
             else:
                 producer.commit_transaction(60)
     places = [(TOPIC, partition) for partition in range(3)]
+    await_markers(cluster, places)
     found = cluster.admin.write_end_markers(places)
     return [
         PartitionEnd(topic=topic, partition=partition, begin_offset=0, end_offset=end)
