@@ -209,10 +209,9 @@ class _Past:
 
     def _by_lines(self) -> ReplicaLog | None:
         """Return the epochs of the partition's log, as its leaders' lines show them; no end."""
-        starts = [(term.epoch, term.start) for term in self.terms if term.start is not None]
-        if not starts or starts[-1][0] != self.terms[-1].epoch:
+        if not self.terms or self.terms[-1].start is None:
             return None
-        return ReplicaLog(end=_OPEN, epochs=tuple(starts))
+        return ReplicaLog(end=_OPEN, epochs=_epochs(self.terms))
 
     def _logs(self) -> dict[int, ReplicaLog]:
         place = self.place
@@ -266,12 +265,9 @@ class _Past:
                 if max(first, kept.get(epoch, 0)) < after:
                     spans[epoch].append((max(first, kept.get(epoch, 0)), after, broker))
         for one in truncations:
-            before = [term.epoch for term in self.terms if term.elected_at <= one.at]
-            tail = one.epoch if one.epoch is not None else next(iter(before[-2:-1]), None)
-            if one.end is not None and one.end > one.to and tail is not None:
-                first = max(one.to, kept.get(tail, 0), reference.begin)
-                if first < one.end:
-                    spans[tail].append((first, one.end, None))
+            for epoch, first, after in self._cut_off(one, reference.begin):
+                if max(first, kept.get(epoch, 0)) < after:
+                    spans[epoch].append((max(first, kept.get(epoch, 0)), after, None))
         for epoch, of_epoch in sorted(spans.items()):
             # Checkpoints lag behind: all below was committed, and what is above may have been.
             marks = [
@@ -288,6 +284,20 @@ class _Past:
             committed = max(marks, default=0)
             for offsets, disks in _by_holders(of_epoch, committed):
                 yield self._explained(epoch, offsets, disks, truncations, committed)
+
+    def _cut_off(self, one: Truncation, begin: int) -> Iterator[tuple[int, int, int]]:
+        """Yield what a truncation removed: epoch, first offset, the offset after the last."""
+        before = [term for term in self.terms if term.elected_at <= one.at]
+        # Without a line of its own, a broker had the epoch before the last one.
+        tail = one.epoch if one.epoch is not None else next((t.epoch for t in before[-2:-1]), None)
+        if one.end is None or tail is None:
+            return
+        # It had the records of the last epoch that it led, also where no line says that it led.
+        tail = max([tail, *(term.epoch for term in before[:-1] if term.leader == one.broker)])
+        epochs = _epochs([term for term in before if term.epoch <= tail])
+        if not epochs or epochs[-1][0] < tail:
+            epochs = (*epochs, (tail, max([one.to, *(start for _, start in epochs)])))
+        yield from ReplicaLog(end=one.end, epochs=epochs).pieces(max(one.to, begin))
 
     def _explained(
         self,
@@ -415,6 +425,16 @@ class _Past:
         for before, after in pairwise(self.terms):
             if not any(one.epoch == before.epoch for one in gone):
                 yield before, after
+
+
+def _epochs(terms: Sequence[Term]) -> tuple[tuple[int, int], ...]:
+    """Return each leader epoch that the log of the last leader has, and its first offset."""
+    found: list[tuple[int, int]] = []
+    for term in terms:
+        if term.start is not None:
+            found = [one for one in found if one[1] < term.start]
+            found.append((term.epoch, term.start))
+    return tuple(found)
 
 
 def _truncated_meanwhile(

@@ -77,6 +77,7 @@ _LINE = re.compile(
     r"\[(?P<at>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d,\d{3})\] [A-Z]+ (?P<text>.*) \([\w.$]+\)$"
 )
 _PARTITION = r"(?P<topic>\S+)-(?P<partition>\d+)"
+#: The newest release's; `ci/new-kafka` looks for their texts in a new one.
 PATTERNS = {
     Kind.LEADER: re.compile(
         rf"Leader {_PARTITION} with topic id .* starts at leader epoch (?P<leader_epoch>\d+) "
@@ -136,12 +137,67 @@ PATTERNS = {
         r"|Halting broker because "
     ),
 }
+#: Texts of earlier releases, with the last that has them; before 0.11 there are no leader epochs.
+_EARLIER = (
+    (  # 3.2
+        Kind.LEADER,
+        rf"Leader {_PARTITION} starts at leader epoch (?P<leader_epoch>\d+) from offset "
+        r"(?P<offset>\d+) with high watermark (?P<high_watermark>\d+) ISR \[(?P<isr>[\d,]*)\]",
+    ),
+    (  # 2.5
+        Kind.LEADER,
+        rf"[\]:] {_PARTITION} starts at [Ll]eader [Ee]poch (?P<leader_epoch>\d+) from offset "
+        r"(?P<offset>\d+)(?: with high watermark (?P<high_watermark>\d+))?\. Previous",
+    ),
+    (  # 3.2
+        Kind.FOLLOWER,
+        rf"Follower {_PARTITION} starts at leader epoch (?P<leader_epoch>\d+) "
+        r"from offset (?P<offset>\d+) with high watermark (?P<high_watermark>\d+)\.",
+    ),
+    (  # 2.8
+        Kind.FETCHING,
+        r"(?<=[ (])(?P<topic>[^\s(]+)-(?P<partition>\d+) -> InitialFetchState\(BrokerEndPoint\("
+        r"id=(?P<leader>\d+),[^)]*\),(?P<leader_epoch>\d+),(?P<offset>\d+)\)",
+    ),
+    (  # 2.5
+        Kind.LOADED,
+        rf"\[Log partition={_PARTITION}, dir=[^\]]*\] Completed load of log with .*"
+        r"log end offset (?P<offset>\d+)",
+    ),
+    (  # 3.0
+        Kind.TRUNCATED,
+        rf"\[Log partition={_PARTITION}, dir=[^\]]*\] Truncating to offset (?P<offset>\d+)$",
+    ),
+    (  # 0.11
+        Kind.TRUNCATED,
+        rf"Truncating log {_PARTITION} to offset (?P<offset>\d+)\.",
+    ),
+    (  # 2.8
+        Kind.RECOVERY_TRUNCATED,
+        rf"\[Log partition={_PARTITION}, dir=[^\]]*\] Corruption found in segment \d+, "
+        r"truncating to offset (?P<offset>\d+)",
+    ),
+    (  # 3.0; until 2.7 `and zkVersion updated to`
+        Kind.ISR_CHANGED,
+        rf"\[Partition {_PARTITION} broker=\d+\] ISR updated to \[?(?P<isr>[\d,]*)\]? "
+        r"and (?:v|zkV)ersion updated to \[(?P<partition_epoch>\d+)\]",
+    ),
+    (  # 3.4
+        Kind.CLEAN_START,
+        r"Skipping recovery for all logs in .* since clean shutdown file was found",
+    ),
+    (  # 3.4
+        Kind.UNCLEAN_START,
+        r"Attempting recovery for all logs in .* no clean shutdown file was found",
+    ),
+)
+_ALL = (*PATTERNS.items(), *((kind, re.compile(text)) for kind, text in _EARLIER))
 #: A signal ends the process, and the first line of the next process.
 _SIGNAL = re.compile(r"(Terminating process due to signal)|Registered signal handlers")
 #: A fast check, which most lines fail.
 _RELEVANT = re.compile(
-    r"starts at leader epoch|InitialFetchState|Completed load of"
-    r"|Truncating (?:partition|to offset)|below high watermark|Corruption found|Shrinking ISR"
+    r"starts at [Ll]eader [Ee]poch|InitialFetchState|Completed load of"
+    r"|Truncating (?:partition|to offset|log)|below high watermark|Corruption found|Shrinking ISR"
     r"|ISR updated|clean shutdown file|has been unfenced|controlled shutdown"
     r"|fatal fault|[Ff]atal e|(?:down|broker) because|process due to signal|signal handlers"
 )
@@ -195,7 +251,7 @@ def _events(line: str, broker: int) -> Iterator[BrokerEvent]:
     match = _LINE.match(line.rstrip("\r\n"))
     if match is None:
         return
-    for kind, pattern in PATTERNS.items():
+    for kind, pattern in _ALL:
         matches = list(pattern.finditer(match["text"]))
         for partition_match in matches:
             yield BrokerEvent(

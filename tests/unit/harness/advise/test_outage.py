@@ -220,6 +220,33 @@ def test_a_broker_that_truncates_below_its_high_watermark_had_them_committed() -
         assert gone.acks == (("1", "all") if committed else ("1",))
 
 
+@pytest.mark.parametrize("told", [True, False], ids=["its own line", "no line of its own"])
+def test_what_a_former_leader_truncates_is_of_the_epochs_that_it_had(told: bool) -> None:
+    """Broker 2 leads in epoch 5 from offset 6, 1 in epoch 6 from 8, and 2 uncleanly from 5."""
+    dump = (
+        DUMP.replace('"isr": [1]', '"isr": [1, 2]')
+        + later(4, changed(leader=2))
+        + later(7, changed(leader=1, isr=[1]))
+        + later(11, changed(leader=2, isr=[2]))
+    )
+    own = [
+        *led(1, 4, 1, 2),
+        *following(5, 5, 2, 6),
+        *(led(1, 6, 8, 8) if told else []),
+        *following(12, 7, 2, 12),
+        *cut(13, 5),
+    ]
+    other = [*led(2, 5, 5, 6), *led(2, 7, 11, 5)]
+    events = [*broker_log.parse(own, broker=1), *broker_log.parse(other, broker=2)]
+    settings = Settings(kafka="4.4.0", properties={}, acks="all")
+    found = outages({}, dump, events, settings)["orders", 0].gone
+    assert [(one.epoch, one.offsets) for one in found] == (
+        [(4, Offsets(5, 5)), (5, Offsets(6, 7)), (6, Offsets(8, 11))]
+        if told
+        else [(4, Offsets(5, 5)), (6, Offsets(6, 11))]
+    )
+
+
 def test_a_leader_that_names_itself_as_the_previous_one_has_missed_an_epoch() -> None:
     """Broker 1 led in epochs 4 and 6, 3 truncated in epoch 5, and is elected in epoch 7 (B56)."""
     dump = (

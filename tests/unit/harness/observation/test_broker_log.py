@@ -1,4 +1,4 @@
-"""Lines as real brokers wrote them, of Kafka 4.3.1 and 3.9.1."""
+"""Lines as real brokers wrote them; those of older releases as their source has them."""
 
 from __future__ import annotations
 
@@ -131,8 +131,97 @@ LINES = {
         "(kafka.server.BrokerLifecycleManager)",
         {"kind": Kind.SHUTTING_DOWN},
     ),
+    "a leader of 3.2": (
+        "[Broker id=1] Leader orders-1 starts at leader epoch 2 from offset 1179 with high "
+        "watermark 1170 ISR [1] addingReplicas [] removingReplicas []. Previous leader epoch was "
+        "1. (state.change.logger)",
+        {
+            "kind": Kind.LEADER,
+            "leader": 2,
+            "leader_epoch": 2,
+            "offset": 1179,
+            "high_watermark": 1170,
+            "isr": (1,),
+            "topic": "orders",
+            "partition": 1,
+        },
+    ),
+    "a leader of 2.4": (
+        "[Partition orders-0 broker=2] orders-0 starts at leader epoch 3 from offset 7 with high "
+        "watermark 6. Previous leader epoch was 2. (kafka.cluster.Partition)",
+        {
+            "kind": Kind.LEADER,
+            "leader": 2,
+            "leader_epoch": 3,
+            "offset": 7,
+            "high_watermark": 6,
+            **PARTITION,
+        },
+    ),
+    "a leader of 0.11": (
+        "Partition [orders,0] on broker 2: orders-0 starts at Leader Epoch 3 from offset 7. "
+        "Previous Leader Epoch was: 2 (kafka.cluster.Partition)",
+        {"kind": Kind.LEADER, "leader": 2, "leader_epoch": 3, "offset": 7, **PARTITION},
+    ),
+    "a follower of 3.2": (
+        "[Broker id=1] Follower orders-0 starts at leader epoch 1 from offset 961 with high "
+        "watermark 838. Previous leader epoch was 0. (state.change.logger)",
+        {
+            "kind": Kind.FOLLOWER,
+            "leader_epoch": 1,
+            "offset": 961,
+            "high_watermark": 838,
+            **PARTITION,
+        },
+    ),
+    "a truncation of 3.0": (
+        "[Log partition=orders-0, dir=/data] Truncating to offset 5 (kafka.log.Log)",
+        {"kind": Kind.TRUNCATED, "offset": 5, **PARTITION},
+    ),
+    "a truncation of 0.11": (
+        "Truncating log orders-0 to offset 5. (kafka.log.Log)",
+        {"kind": Kind.TRUNCATED, "offset": 5, **PARTITION},
+    ),
+    "an ISR of 2.4": (
+        "[Partition orders-0 broker=2] ISR updated to [2,3] and zkVersion updated to [5] "
+        "(kafka.cluster.Partition)",
+        {"kind": Kind.ISR_CHANGED, "isr": (2, 3), "partition_epoch": 5, **PARTITION},
+    ),
+    "an ISR of 3.0": (
+        "[Partition orders-0 broker=2] ISR updated to 2,3 and version updated to [5] "
+        "(kafka.cluster.Partition)",
+        {"kind": Kind.ISR_CHANGED, "isr": (2, 3), "partition_epoch": 5, **PARTITION},
+    ),
+    "a fetcher of 2.8": (
+        "[ReplicaFetcherManager on broker 2] Added fetcher to broker 1 for partitions Map(orders-0 "
+        "-> InitialFetchState(BrokerEndPoint(id=1, host=broker-1:9092),4,70)) "
+        "(kafka.server.ReplicaFetcherManager)",
+        {"kind": Kind.FETCHING, "leader": 1, "leader_epoch": 4, "offset": 70, **PARTITION},
+    ),
+    "a log loaded by 2.3": (
+        "[Log partition=orders-0, dir=/data] Completed load of log with 1 segments, log start "
+        "offset 0 and log end offset 5169 in 85 ms (kafka.log.Log)",
+        {"kind": Kind.LOADED, "offset": 5169, **PARTITION},
+    ),
+    "a torn log of 2.8": (
+        "[Log partition=orders-0, dir=/data] Corruption found in segment 0, truncating to offset "
+        "77 (kafka.log.Log)",
+        {"kind": Kind.RECOVERY_TRUNCATED, "offset": 77, **PARTITION},
+    ),
+    "an unclean start of 3.4": (
+        "Attempting recovery for all logs in /data since no clean shutdown file was found "
+        "(kafka.log.LogManager)",
+        {"kind": Kind.UNCLEAN_START},
+    ),
+    "a clean start of 3.4": (
+        "Skipping recovery for all logs in /data since clean shutdown file was found "
+        "(kafka.log.LogManager)",
+        {"kind": Kind.CLEAN_START},
+    ),
 }
 NOTHING = [
+    "[Log partition=orders-0.7b5035e3edc943b3baf5fe106f76c8f7-delete, dir=/data] Completed load of "
+    "log with 1 segments, log start offset 0 and log end offset 7 in 4 ms (kafka.log.Log)",
     LOG + "Truncating to 0 has no effect as the largest offset in the log is -1 (kafka.log.X)",
     "[BrokerServer id=1] Waiting for the broker to be unfenced (kafka.server.BrokerServer)",
     "java.io.IOException: ISR updated to nothing",
