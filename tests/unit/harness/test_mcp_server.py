@@ -1,25 +1,32 @@
-"""The tools of `ackproof mcp`, called by the protocol's own client."""
+"""The tools of `ackproof mcp`, called by the protocol's own client.
+
+The SDK is imported where it is used: it takes almost a second, in each process that collects tests.
+"""
 
 from __future__ import annotations
 
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
-from mcp import Client, StdioServerParameters
-from mcp_types import CallToolResult
 
 from ackproof.errors import AckproofError, translated
-from ackproof.mcp_server import arguments, server
+
+if TYPE_CHECKING:
+    from mcp_types import CallToolResult
 
 CASES = Path(__file__).parents[2] / "data" / "cases"
 PRODUCER = str(CASES / "min-producer-acks-1.properties")
 
 
 def call(tool: str, **values: Any) -> CallToolResult:
+    from mcp import Client
+
+    from ackproof.mcp_server import server
+
     async def called() -> CallToolResult:
         async with Client(server()) as client:
             return await client.call_tool(tool, values)
@@ -47,6 +54,8 @@ def test_an_input_that_is_refused_is_an_error_with_the_command_s_message() -> No
 
 
 def test_a_value_is_never_an_option() -> None:
+    from ackproof.mcp_server import arguments
+
     assert arguments(
         "audit", ["--prove"], kafka="--prove", survive=["--html=x"], verbose=True, json=False
     ) == ["audit", "--kafka=--prove", "--survive=--html=x", "--verbose", "--", "--prove"]
@@ -61,6 +70,10 @@ def test_a_prediction_is_told_as_the_command_s_json() -> None:
 
 
 def test_only_the_verdict_of_a_stored_run_writes_anything() -> None:
+    from mcp import Client
+
+    from ackproof.mcp_server import server
+
     async def listed() -> dict[str, bool | None]:
         async with Client(server()) as client:
             tools = (await client.list_tools()).tools
@@ -79,6 +92,8 @@ def test_only_the_verdict_of_a_stored_run_writes_anything() -> None:
 
 
 def test_the_command_serves_on_standard_input_and_output() -> None:
+    from mcp import Client, StdioServerParameters
+
     command = StdioServerParameters(
         command=sys.executable,
         args=["-c", "from ackproof.cli.main import main; main()", "mcp"],
