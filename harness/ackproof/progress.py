@@ -108,4 +108,5 @@ class ConsoleReporter:
     def _end(self, text: str, began: float) -> None:
         if self._status is not None:
             self._status.stop()
-        self._console.print(f"{text} [dim]{time.monotonic() - began:.1f} s[/]", highlight=False)
+        took = f"[dim]{time.monotonic() - began:.1f} s[/]"
+        self._console.print(f"{text} {took}", highlight=False, soft_wrap=True)

@@ -257,7 +257,7 @@ def exit_with(verdicts: Sequence[Any], failure: AckproofError | None = None) -> 
     raise typer.Exit(code)
 
 
-def budget_seconds(budget: str) -> float | None:
+def budget_seconds(budget: str, option: str = "--budget") -> float | None:
     """Return the seconds of a budget, None if it is empty. Unlike durations it allows hours."""
     from ackproof_faults.conditions.durations import parse_duration
 
@@ -269,7 +269,7 @@ def budget_seconds(budget: str) -> float | None:
         return parse_duration(budget)
     except ValueError:
         raise typer.BadParameter(
-            f"{budget!r} is not a time; write 90s, 30m or 2h", param_hint="--budget"
+            f"{budget!r} is not a time; write 90s, 30m or 2h", param_hint=option
         ) from None
 
 

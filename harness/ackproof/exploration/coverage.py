@@ -8,7 +8,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ackproof.errors import RunDirectoryError, ScenarioError
+from ackproof.exploration.next_schedule import Ways
 from ackproof.exploration.passed import Passed, passed
+from ackproof.exploration.results import Results, certain_pairs
 from ackproof.planning.search import question
 from ackproof.scenario.loader import load_stored
 from ackproof.scenario.model import Scenario
@@ -25,6 +27,7 @@ class Coverage:
     certain, possible: the pairs of all runs that count. schedules: for pairs that no run has
     certainly passed through, the shortest schedule that passes through them on brokers without
     delays, as far as one was found. counted: the runs that count. left_out: why the others do not.
+    explored: the results of an exploration, which are among those that count.
     """
 
     reached: Reached
@@ -33,6 +36,7 @@ class Coverage:
     schedules: Mapping[Pair, Plan]
     counted: tuple[str, ...] = ()
     left_out: Mapping[str, str] = field(default_factory=dict)
+    explored: Results = field(default_factory=dict)
 
     @property
     def missing(self) -> list[Pair]:
@@ -69,36 +73,44 @@ def covered(
     everything: Reached,
     run_dirs: Iterable[Path],
     *,
+    explored: Results | None = None,
+    ways: Ways | None = None,
     say: Callable[[str], None] = lambda text: None,
 ) -> Coverage:
-    """Return what these stored runs have passed through, and the schedules to the rest.
+    """Return what these stored runs and results have passed through, and schedules to the rest.
 
-    A run counts if it has the same configuration, and if the model explains it.
+    A run counts if it has the same configuration, and if the model explains it. ways: the planner's
+    schedules, which are searched if they are not given.
     """
-    certain: set[Pair] = set()
-    possible: set[Pair] = set()
-    counted, left_out = [], {}
+    counted, left_out = list[Passed](), dict[str, str]()
+    names = []
     for run_dir in run_dirs:
         say(f"reading {run_dir.name}")
-        own = _passed(run_dir, everything)
+        own = passed_in(run_dir, everything)
         if own.why_not:
             left_out[run_dir.name] = own.why_not
-            continue
-        counted.append(run_dir.name)
-        certain |= own.certain
-        possible |= own.possible
+        else:
+            names.append(run_dir.name)
+            counted.append(own)
+    results = explored or {}
+    certain = frozenset(pair for one in counted for pair in one.certain) | certain_pairs(results)
+    possible = {pair for one in counted for pair in one.possible}
+    possible |= {pair for one in results.values() for pair in one.possible}
     say("planning schedules")
+    missing = everything.pairs - certain
     return Coverage(
         reached=everything,
-        certain=frozenset(certain),
+        certain=certain,
         possible=frozenset(possible - certain),
-        schedules=plans_to(everything.model, everything.pairs - certain),
-        counted=tuple(counted),
+        schedules=plans_to(everything.model, missing) if ways is None else ways.plans_to(missing),
+        counted=tuple(names),
         left_out=left_out,
+        explored=results,
     )
 
 
-def _passed(run_dir: Path, everything: Reached) -> Passed:
+def passed_in(run_dir: Path, everything: Reached) -> Passed:
+    """Return what a stored run passed through, or why it does not count."""
     try:
         scenario = load_stored(run_dir).scenario
         asked = question(scenario, everything.model.budgets)

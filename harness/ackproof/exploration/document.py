@@ -42,6 +42,24 @@ def document(scenario: Scenario, coverage: Coverage) -> dict[str, Any]:
             }
             for pair in coverage.missing
         ],
+        "explored": {
+            "schedules": len(coverage.explored),
+            "verdicts": dict(Counter(one.verdict for one in coverage.explored.values())),
+            "origins": dict(Counter(one.proposal.origin for one in coverage.explored.values())),
+            "not_counted": {
+                name: one.not_counted for name, one in coverage.explored.items() if one.not_counted
+            },
+            "findings": [
+                {
+                    "result": name,
+                    "run": one.run,
+                    "schedule": _words_of(one.proposal.schedule.operations, brokers),
+                    **finding.model_dump(mode="json"),
+                }
+                for name, one in coverage.explored.items()
+                for finding in one.findings
+            ],
+        },
     }
 
 
@@ -61,8 +79,10 @@ def lines(scenario: Scenario, coverage: Coverage) -> Iterator[str]:
         f"the model reaches {reached.states:,} states and {total} pairs of a step and a change of "
         "leader, ISR and ELR"
     )
+    yield from _explored(coverage)
+    explored = sum(not one.not_counted for one in coverage.explored.values())
     yield (
-        f"{len(coverage.counted)} runs count: {seen} pairs passed for certain "
+        f"{len(coverage.counted) + explored} runs count: {seen} pairs passed for certain "
         f"({seen / total:.0%}), {len(coverage.possible)} more perhaps"
     )
     for name, why in coverage.left_out.items():
@@ -87,9 +107,33 @@ def lines(scenario: Scenario, coverage: Coverage) -> Iterator[str]:
         yield f"and {len(missing) - LISTED} more; --json lists all"
 
 
+def _explored(coverage: Coverage) -> Iterator[str]:
+    """Yield what an exploration did and found, if there is one."""
+    results = coverage.explored
+    if not results:
+        return
+    words = Counter(one.verdict for one in results.values())
+    listed = ", ".join(f"{number} {word}" for word, number in sorted(words.items()))
+    yield f"explored: {len(results)} schedules ({listed})"
+    reasons = Counter(one.not_counted for one in results.values() if one.not_counted)
+    for reason, number in reasons.most_common():
+        yield f"  {number} of them do not count: {reason}"
+    for name, one in results.items():
+        for finding in one.findings:
+            yield f"  FOUND in {name} (runs/{one.run}), {finding.anomaly}: {finding.explanation}"
+
+
+def operations_in_words(scenario: Scenario, operations: Sequence[Operation]) -> str:
+    return ", ".join(_words_of(operations, brokers_of(scenario))) or "no fault at all"
+
+
+def _words_of(operations: Sequence[Operation], brokers: Sequence[int]) -> list[str]:
+    return [_operation(one, brokers) for one in operations]
+
+
 def _schedule(coverage: Coverage, pair: Pair, brokers: Sequence[int]) -> list[str] | None:
     plan = coverage.schedules.get(pair)
-    return None if plan is None else [_operation(one, brokers) for one in plan.operations]
+    return None if plan is None else _words_of(plan.operations, brokers)
 
 
 #: An operation in words; the others are their own words.

@@ -75,7 +75,7 @@ def write_all(
     for path, plan in plans:
         try:
             out.mkdir(parents=True, exist_ok=True)
-            _write(_document(scenario, plan, name=path.stem, records=records), path)
+            write(document(scenario, plan, name=path.stem, records=records), path)
         except OSError as error:
             raise DiskError(
                 f"{path} cannot be written: {error}", hint="Name another folder with --to."
@@ -83,15 +83,18 @@ def write_all(
     return plans
 
 
-def _document(scenario: Scenario, plan: Plan, *, name: str, records: int) -> Document:
+def document(
+    scenario: Scenario, plan: Plan, *, name: str, records: int, patience_s: float | None = None
+) -> Document:
     """Return the document of a scenario that runs a plan on `scenario`'s cluster.
 
-    The topic has one partition, with the preferred leader first.
+    The topic has one partition, with the preferred leader first. patience_s: after this time the
+    schedule goes on without the predicted state or acks; None: it waits for them.
     """
-    document = scenario.model_dump(
+    result = scenario.model_dump(
         mode="json", by_alias=True, exclude_defaults=True, exclude={"matrix", "blast_radius"}
     )
-    workload = document["workload"]
+    workload = result["workload"]
     workload |= {
         "seconds": _MAX_SECONDS,
         "records": int(max(scenario.workload.rate, 1) * _MAX_SECONDS),
@@ -99,17 +102,18 @@ def _document(scenario: Scenario, plan: Plan, *, name: str, records: int) -> Doc
     workload["tail"] = min(scenario.workload.tail, _TAIL)
     topic = {"assignment": [brokers_of(scenario)], "settings": dict(scenario.topic.settings)}
     return {
-        **document,
+        **result,
         "name": name,
         "kafka": scenario.kafka,
         "description": " ".join(narrative(plan, scenario)),
         "topics": {scenario.workload.topic: topic},
-        "faults": list(_steps(scenario, plan, records)),
+        "faults": list(_steps(scenario, plan, records, patience_s)),
         "expect": {"loss": "some" if plan.lost else "none"},
     }
 
 
-def _write(document: Document, path: Path) -> None:
+def write(document: Document, path: Path) -> None:
+    """Write a scenario's document, and check that it can be loaded."""
     yaml = YAML()
     yaml.width = 100
     with path.open("w", encoding="utf-8") as file:
@@ -165,8 +169,11 @@ def narrative(plan: Plan, scenario: Scenario) -> Iterator[str]:
         yield f"{number}. {operation} Leader: {leader}, ISR {{{isr}}}; {fate}."
 
 
-def _steps(scenario: Scenario, plan: Plan, records: int) -> Iterator[Step]:
+def _steps(
+    scenario: Scenario, plan: Plan, records: int, patience_s: float | None
+) -> Iterator[Step]:
     brokers, limits = brokers_of(scenario), timers(scenario)
+    at_latest = {} if patience_s is None else {"or_after": f"{patience_s:g}s"}
     for number, stage in enumerate(plan.stages):
         operation = stage.operation
         if operation is not None and operation.kind not in HEALS:
@@ -177,12 +184,12 @@ def _steps(scenario: Scenario, plan: Plan, records: int) -> Iterator[Step]:
             yield step
         if operation is not None and operation.settled:
             settled = _settled_conditions(scenario, plan.stages[number - 1], stage, limits)
-            yield {"fault": "none", "id": f"rest-{number}", "when": settled}
+            yield {"fault": "none", "id": f"rest-{number}", "when": settled, **at_latest}
         if plan.fate(stage) != "none":
             # The sends that waited while there was no leader are acked first.
             sent = records * _SENT_PER_ACKED if stage.settled else records
             progress = [f"{sent} more sent", f"{records} more acked"]
-            yield {"fault": "none", "id": f"acked-{number}", "when": progress}
+            yield {"fault": "none", "id": f"acked-{number}", "when": progress, **at_latest}
 
 
 def _first_fault(stage: Stage, number: int) -> str:

@@ -20,3 +20,7 @@ from ackproof_model.planning.plan_state import PROCESS_STOPS as PROCESS_STOPS
 from ackproof_model.planning.plan_state import Operation as Operation
 from ackproof_model.planning.plan_state import OperationKind as OperationKind
 from ackproof_model.planning.through import plans_to as plans_to
+from ackproof_model.planning.variation import Operations as Operations
+from ackproof_model.planning.variation import drawn as drawn
+from ackproof_model.planning.variation import mutated as mutated
+from ackproof_model.planning.variation import permitted as permitted

@@ -1,0 +1,166 @@
+"""The folder of an exploration: several processes add to it, each with a seed of its own.
+
+::
+
+    exploration.json    the scenario, its model and its budgets: one folder has one denominator
+    ways.json           the planner's schedules, which take seconds to find
+    results/            one file for each run; none is ever changed
+    runs/               run directories of what was found, of what was new, and of what failed
+    seeds/              locks, so that no two processes use the same seed
+
+Every file is written beside its name and renamed, so that another process reads it whole.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
+from itertools import count
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from pydantic import BaseModel, RootModel, ValidationError
+
+from ackproof import safe_files
+from ackproof.errors import RunDirectoryError, ScenarioError
+from ackproof.exploration.next_schedule import Ways
+from ackproof.exploration.results import Result
+from ackproof.runs.directory import MOST_BYTES, disk_errors, write_model
+from ackproof.runs.verdict import Record
+from ackproof.scenario.model import Scenario
+from ackproof_model.adversary import AdversaryModel
+from ackproof_model.coverage import Reached
+from ackproof_model.planning import Operations, plans_to
+
+_M = TypeVar("_M", bound=BaseModel)
+
+
+class Exploration(Record):
+    """`exploration.json`: what the folder explores. `model`: the fields of `AdversaryModel`."""
+
+    version: Literal[1] = 1
+    scenario: str
+    model: dict[str, Any]
+
+    @classmethod
+    def of(cls, scenario: Scenario, model: AdversaryModel) -> Exploration:
+        return cls(scenario=scenario.name, model=json.loads(json.dumps(asdict(model))))
+
+    def other_than(self, asked: Exploration) -> list[str]:
+        """Return each difference to what is asked, with both values."""
+        own, theirs = _flat(self), _flat(asked)
+        return [
+            f"{key} is {own.get(key)}, not {theirs.get(key)}"
+            for key in own | theirs
+            if own.get(key) != theirs.get(key)
+        ]
+
+
+def _flat(exploration: Exploration) -> dict[str, Any]:
+    """Return the scenario, the model's fields and its budgets under their names."""
+    model = dict(exploration.model)
+    return {"scenario": exploration.scenario, **model.pop("budgets", {}), **model}
+
+
+class _Schedules(RootModel[list[Operations]]):
+    """`ways.json`."""
+
+
+class Folder:
+    """An exploration's folder. Raises DiskError wherever it cannot be written."""
+
+    def __init__(self, path: Path, exploration: Exploration) -> None:
+        self.path = path
+        self.exploration = exploration
+        self.runs = path / "runs"
+        self._results: dict[str, Result] = {}
+
+    @property
+    def begun(self) -> bool:
+        return (self.path / "exploration.json").exists()
+
+    def open(self) -> None:
+        """Create the folder, or check that it explores the same.
+
+        Raises ScenarioError if it explores something else, RunDirectoryError if it is damaged.
+        """
+        if not self.begun:
+            with disk_errors(self.path):
+                for folder in ("results", "runs", "seeds"):
+                    (self.path / folder).mkdir(parents=True, exist_ok=True)
+            with self._locked("opening") as _:
+                if not self.begun:
+                    write_model(self.path / "exploration.json", self.exploration)
+        stored = _read(self.path / "exploration.json", Exploration)
+        if different := stored.other_than(self.exploration):
+            raise ScenarioError(
+                f"{self.path} explores something else: {'; '.join(different)}",
+                hint="Name another folder with --out, or explore the same scenario within the "
+                "same limits.",
+            )
+
+    def ways(self, everything: Reached, say: Callable[[str], None]) -> Ways:
+        """Return the planner's schedules to the pairs of the model; search them once."""
+        path = self.path / "ways.json"
+        if not path.exists():
+            say("planning schedules")
+            plans = plans_to(everything.model, everything.pairs).values()
+            schedules = dict.fromkeys(plan.operations for plan in plans)
+            with self._locked("opening"):
+                write_model(path, _Schedules(sorted(schedules, key=str)), indent=None)
+        return Ways.of(everything.model, _read(path, _Schedules).root)
+
+    def results(self) -> Mapping[str, Result]:
+        """Return every result that is stored now, by name.
+
+        Raises RunDirectoryError if one is damaged, or of another version.
+        """
+        for path in (self.path / "results").glob("*.json"):
+            if path.stem not in self._results:
+                self._results[path.stem] = _read(path, Result)
+        self._results = dict(sorted(self._results.items()))
+        return self._results
+
+    def add(self, result: Result) -> None:
+        write_model(self.path / "results" / f"{result.name}.json", result, indent=None)
+
+    @contextmanager
+    def seed(self, asked: int | None, *, first: int) -> Iterator[int]:
+        """Hold a seed while this process uses it; without one asked, the first that is free.
+
+        Raises ScenarioError if another process uses the seed.
+        """
+        for seed in [asked] if asked is not None else count(first):
+            try:
+                with self._locked(str(seed), wait=False):
+                    yield seed
+                    return
+            except BlockingIOError:
+                if asked is not None:
+                    raise ScenarioError(
+                        f"another process explores {self.path} with --seed {seed}",
+                        hint="Name another seed, or none: then the first is used that is free.",
+                    ) from None
+
+    @contextmanager
+    def _locked(self, name: str, *, wait: bool = True) -> Iterator[None]:
+        """Hold a lock of the folder; the system releases it when the process ends."""
+        with disk_errors(self.path):
+            file = (self.path / "seeds" / f"{name}.lock").open("a")
+        with file:
+            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            yield
+
+
+def _read(path: Path, model: type[_M]) -> _M:
+    try:
+        return model.model_validate_json(safe_files.read(path, most=MOST_BYTES))
+    except (OSError, ValidationError) as error:
+        problem = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
+        raise RunDirectoryError(
+            f"{path} is damaged, or of another version of ackproof: {problem}",
+            hint="Explore with the ackproof that wrote it, or name another folder with --out.",
+        ) from None

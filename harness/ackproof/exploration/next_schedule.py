@@ -1,0 +1,106 @@
+"""Proposes the next schedule of an exploration, from the results that are stored.
+
+The schedule is a function of the seed, the number of the run and these results, so that a stored
+exploration can be followed again.
+
+It aims at the pairs that are missing: the planner's schedule that passes through the most of them
+for its length comes first. A schedule that has run and did not pass through them comes again only
+as long as it has many. Otherwise it mutates the schedule of a run that passed through new pairs, as
+a fuzzer does: the more pairs were new, the more often.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+
+from ackproof.exploration.results import Proposal, Results, Schedule, certain_pairs
+from ackproof_model.adversary import AdversaryModel
+from ackproof_model.coverage import Pair
+from ackproof_model.planning import Operations, Plan, carried_out, drawn, mutated
+
+#: How many acked records a schedule may wait for. Few leave less time for steps without a timer.
+RECORDS = (5, 20, 60)
+
+#: The share of the schedules that are mutated although some could be aimed.
+_MUTATED = 0.2
+#: A run without operations takes as long as this many.
+_FIXED = 2
+#: How often a mutation of another parent is tried, so that no schedule runs twice.
+_TRIES = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ways:
+    """The planner's schedules within the budgets of a model, and the pairs each passes through."""
+
+    model: AdversaryModel
+    pairs: Mapping[Operations, frozenset[Pair]]
+
+    @classmethod
+    def of(cls, model: AdversaryModel, schedules: Sequence[Operations]) -> Ways:
+        plans = {each: carried_out(model, each) for each in schedules}
+        pairs = {
+            each: frozenset(pair for stage in plan.stages for pair in stage.pairs)
+            for each, plan in plans.items()
+            if plan is not None
+        }
+        return cls(model=model, pairs=pairs)
+
+    def plans_to(self, wanted: Collection[Pair]) -> dict[Pair, Plan]:
+        """Return the plan of the shortest of these schedules through each pair."""
+        plans: dict[Pair, Plan] = {}
+        for operations in sorted(self.pairs, key=len):
+            if through := self.pairs[operations].intersection(wanted) - plans.keys():
+                plan = carried_out(self.model, operations)
+                assert plan is not None
+                plans |= dict.fromkeys(through, plan)
+        return plans
+
+
+def next_schedule(
+    seed: int, number: int, results: Results, *, begun: Sequence[Schedule], ways: Ways
+) -> Proposal:
+    """Return the schedule of a run, and where it comes from.
+
+    number: the runs before it with this seed. begun: the schedules that run meanwhile.
+    """
+    chance = Random(f"explore {seed} {number}")  # noqa: S311 - repeatable, not secret
+    before = [*(one.proposal.schedule for one in results.values()), *begun]
+    tried = Counter(one.operations for one in before)
+    awaited = [ways.pairs.get(one.operations, frozenset()) for one in begun]
+    seen = certain_pairs(results).union(*awaited)
+    aims = {
+        each: new
+        for each, through in ways.pairs.items()
+        if (new := len(through - seen)) and new >= (1 + tried[each]) ** 2
+    }
+    if aims and chance.random() >= _MUTATED:
+        return _aim(aims, chance)
+    return _mutation(ways.model, results, frozenset(before), chance)
+
+
+def _aim(new_pairs: Mapping[Operations, int], chance: Random) -> Proposal:
+    """Return the schedule with the most new pairs for its length, as each operation takes time."""
+    worth = {each: new / (_FIXED + len(each)) for each, new in new_pairs.items()}
+    best = [each for each, one in worth.items() if one == max(worth.values())]
+    schedule = Schedule(operations=chance.choice(best), records=chance.choice(RECORDS[1:]))
+    return Proposal(schedule=schedule, origin="aimed")
+
+
+def _mutation(
+    model: AdversaryModel, results: Results, before: frozenset[Schedule], chance: Random
+) -> Proposal:
+    parents = {name: one.new for name, one in sorted(results.items()) if one.new}
+    for _ in range(_TRIES if parents else 0):
+        (parent,) = chance.choices(list(parents), list(parents.values()))
+        operations = mutated(model, results[parent].proposal.schedule.operations, chance)
+        if operations is None:
+            continue
+        schedule = Schedule(operations=operations, records=chance.choice(RECORDS))
+        if schedule not in before:
+            return Proposal(schedule=schedule, origin="mutated", parent=parent)
+    schedule = Schedule(operations=drawn(model, chance), records=chance.choice(RECORDS))
+    return Proposal(schedule=schedule, origin="drawn")

@@ -1,0 +1,159 @@
+"""Variations of schedules: some that are drawn, and mutations of one that is known.
+
+All are possible on prompt brokers and stay within the budgets of the model. The same source of
+chance gives the same schedule.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from random import Random
+
+from ackproof_model.adversary.state import AdversaryModel
+from ackproof_model.planning.plan import (
+    ANY,
+    MOST_OPERATIONS,
+    Plan,
+    allowance,
+    carried_out,
+    first_stage,
+    following,
+    with_records,
+)
+from ackproof_model.planning.plan_state import (
+    CUTS,
+    HEALS,
+    PROCESS_STOPS,
+    Operation,
+    OperationKind,
+)
+
+Operations = tuple[Operation, ...]
+
+#: How many mutations of a schedule are tried until one is possible.
+_TRIES = 200
+#: The most changes that one mutation makes.
+_MOST_CHANGES = 3
+
+#: Operations that the budgets do not limit.
+_FREE = (*HEALS, OperationKind.WITHHOLD)
+
+
+def permitted(model: AdversaryModel, operations: Operations) -> Plan | None:
+    """Return the plan of these operations, None if one is not possible or the budgets forbid it.
+
+    A cut that should only delay a follower must not take it out of the ISR.
+    """
+    if len(operations) > MOST_OPERATIONS:
+        return None
+    used = Counter((one.kind, ANY) for one in operations if one.kind not in _FREE)
+    if used - allowance(model) or used.total() > model.budgets.perturbations:
+        return None
+    plan = carried_out(model, operations)
+    return None if plan is None or any(stage.strays for stage in plan.stages) else plan
+
+
+def drawn(model: AdversaryModel, chance: Random) -> Operations:
+    """Return a schedule each of whose operations is drawn from those that are possible then."""
+    records, allowed = with_records(model), allowance(model)
+    stage, left = first_stage(records), allowed
+    operations: list[Operation] = []
+    for _ in range(chance.randint(1, MOST_OPERATIONS)):
+        choices = [
+            (after, remaining)
+            for after, remaining in following(records, stage, left, patient=False)
+            if allowed.total() - remaining.total() <= model.budgets.perturbations
+        ]
+        if not choices:
+            break
+        stage, left = chance.choice(choices)
+        assert stage.operation is not None
+        operations.append(stage.operation)
+    return tuple(operations)
+
+
+def mutated(model: AdversaryModel, operations: Operations, chance: Random) -> Operations | None:
+    """Return a schedule that differs in a few places, None if no possible one was found."""
+    for _ in range(_TRIES):
+        changed: Operations = operations
+        for _ in range(chance.randint(1, _MOST_CHANGES)):
+            changed = chance.choice(_MUTATIONS)(model, changed, chance)
+        if changed != operations and permitted(model, changed) is not None:
+            return changed
+    return None
+
+
+def _insert(model: AdversaryModel, operations: Operations, chance: Random) -> Operations:
+    kinds = [*(kind for kind, _ in sorted(allowance(model))), OperationKind.WITHHOLD, *HEALS]
+    kind = chance.choice(kinds)
+    settles = kind in HEALS or chance.random() < 0.5
+    operation = Operation(
+        kind=kind,
+        broker=chance.randrange(model.replicas),
+        settled=settles,
+        ends=chance.choice(CUTS) if kind is OperationKind.JOIN else None,
+    )
+    at = chance.randint(0, len(operations))
+    return (*operations[:at], operation, *operations[at:])
+
+
+def _drop(_model: AdversaryModel, operations: Operations, chance: Random) -> Operations:
+    """Drop an operation, and what heals it."""
+    if not operations:
+        return operations
+    at = chance.randrange(len(operations))
+    dropped = operations[at]
+    later = list(operations[at + 1 :])
+    heal = next((one for one in later if _heals(one, dropped)), None)
+    if heal is not None:
+        later.remove(heal)
+    return (*operations[:at], *later)
+
+
+def _heals(operation: Operation, begun: Operation) -> bool:
+    if operation.broker != begun.broker:
+        return False
+    if operation.kind is OperationKind.START:
+        return begun.kind in PROCESS_STOPS
+    return operation.kind is OperationKind.JOIN and operation.ends is begun.kind
+
+
+def _swap(_model: AdversaryModel, operations: Operations, chance: Random) -> Operations:
+    if len(operations) < 2:
+        return operations
+    changed = list(operations)
+    one, other = chance.sample(range(len(operations)), 2)
+    changed[one], changed[other] = changed[other], changed[one]
+    return tuple(changed)
+
+
+def _retarget(model: AdversaryModel, operations: Operations, chance: Random) -> Operations:
+    """Exchange two brokers from some operation on."""
+    if not operations or model.replicas < 2:
+        return operations
+    one, other = chance.sample(range(model.replicas), 2)
+    exchanged = {one: other, other: one}
+    at = chance.randrange(len(operations))
+    return (
+        *operations[:at],
+        *(
+            replace(each, broker=exchanged.get(each.broker, each.broker))
+            for each in operations[at:]
+        ),
+    )
+
+
+def _retime(_model: AdversaryModel, operations: Operations, chance: Random) -> Operations:
+    """Let timers fire after an operation where they did not, or the other way round."""
+    if not operations:
+        return operations
+    at = chance.randrange(len(operations))
+    changed = replace(operations[at], settled=not operations[at].settled)
+    return (*operations[:at], changed, *operations[at + 1 :])
+
+
+_Mutation = Callable[[AdversaryModel, Operations, Random], Operations]
+
+_MUTATIONS: tuple[_Mutation, ...] = (_insert, _drop, _swap, _retarget, _retime)

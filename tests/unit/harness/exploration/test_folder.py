@@ -1,0 +1,99 @@
+"""The folder of an exploration: what it refuses, and that several processes may use it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ackproof.errors import DiskError, RunDirectoryError, ScenarioError
+from ackproof.exploration.results import NOT_RUN, Proposal, Result, Schedule, counts
+from unit.harness.exploration.explorations import folder_at, opened, reached
+
+
+def result(seed: int, number: int) -> Result:
+    schedule = Schedule(operations=(), records=5)
+    return Result(
+        seed=seed,
+        number=number,
+        known={},
+        proposal=Proposal(schedule=schedule, origin="drawn"),
+        verdict=NOT_RUN,
+        reason="the engine ended",
+    )
+
+
+def test_results_of_several_processes_are_read_in_one_order(tmp_path: Path) -> None:
+    one, _ = opened(tmp_path / "explored")
+    other, _ = opened(tmp_path / "explored")
+    other.add(result(8, 0))
+    one.add(result(7, 0))
+    assert list(one.results().items()) == list(other.results().items())
+    one.add(result(7, 1))
+    assert list(other.results()) == ["7-00000", "7-00001", "8-00000"]
+    assert counts(other.results()) == {7: 2, 8: 1}
+    assert other.results()["7-00001"] == result(7, 1)
+    assert not list(tmp_path.rglob("*.partial"))
+
+
+def test_the_planner_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, ways = opened(tmp_path / "explored")
+    monkeypatch.setattr("ackproof.exploration.folder.plans_to", None)
+    _, again = opened(tmp_path / "explored")
+    assert (again, len(again.plans_to(reached().pairs))) == (ways, 37)
+
+
+def test_a_folder_of_other_limits_is_refused(tmp_path: Path) -> None:
+    opened(tmp_path / "explored")
+    with pytest.raises(ScenarioError, match="something else: kills is 1, not 2\n") as error:
+        folder_at(tmp_path / "explored", kills=2).open()
+    assert "--out" in error.value.hint
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("scenario", "payments", "scenario is payments, not orders"),
+        ("kafka_version", "4.4.0", "kafka_version is 4.4.0, not 4.3.1"),
+    ],
+)
+def test_a_folder_of_another_scenario_or_version_is_refused(
+    tmp_path: Path, key: str, value: str, message: str
+) -> None:
+    opened(tmp_path / "explored")
+    path = tmp_path / "explored" / "exploration.json"
+    stored = json.loads(path.read_text(encoding="utf-8"))
+    (stored if key in stored else stored["model"])[key] = value
+    path.write_text(json.dumps(stored), encoding="utf-8")
+    with pytest.raises(ScenarioError, match=message):
+        folder_at(tmp_path / "explored").open()
+
+
+@pytest.mark.parametrize("name", ["exploration.json", "ways.json", "results/7-00000.json"])
+def test_a_damaged_file_is_named(tmp_path: Path, name: str) -> None:
+    folder, _ = opened(tmp_path / "explored")
+    folder.add(result(7, 0))
+    (tmp_path / "explored" / name).write_text('{"version": 2}', encoding="utf-8")
+    with pytest.raises(RunDirectoryError, match=f"{name} is damaged, or of another version"):
+        opened(tmp_path / "explored")[0].results()
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "explored").write_text("", encoding="utf-8")
+    with pytest.raises(DiskError, match=r"explored cannot be written"):
+        folder_at(tmp_path / "explored").open()
+
+
+def test_no_two_processes_use_the_same_seed(tmp_path: Path) -> None:
+    one, _ = opened(tmp_path / "explored")
+    other, _ = opened(tmp_path / "explored")
+    with one.seed(None, first=5) as own, other.seed(None, first=5) as theirs:
+        assert (own, theirs) == (5, 6)
+        with (
+            pytest.raises(ScenarioError, match=r"another process explores .* with --seed 5"),
+            other.seed(5, first=5),
+        ):
+            pass
+    with other.seed(5, first=0) as own:
+        assert own == 5

@@ -1,0 +1,111 @@
+"""Proposals: what they aim at, and that a stored exploration proposes the same again."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+from ackproof.exploration.folder import Folder
+from ackproof.exploration.next_schedule import Ways, next_schedule
+from ackproof.exploration.results import (
+    Result,
+    Results,
+    Schedule,
+    certain_pairs,
+    counts,
+)
+from ackproof_model.planning import permitted
+from unit.harness.exploration.explorations import opened, proposed_again, reached
+
+
+def ran(seed: int, results: Results, begun: list[Schedule], ways: Ways) -> Result:
+    """Return the result of the next schedule on brokers that do what the planner expects."""
+    known = counts(results)
+    number = known.get(seed, 0) + len(begun)
+    proposal = next_schedule(seed, number, results, begun=begun, ways=ways)
+    plan = permitted(ways.model, proposal.schedule.operations)
+    assert plan is not None
+    passed = {pair for stage in plan.stages for pair in stage.pairs}
+    return Result(
+        seed=seed,
+        number=number,
+        known=known,
+        proposal=proposal,
+        verdict="holds",
+        reason="",
+        certain=tuple(sorted(passed & reached().pairs)),
+        new=len(passed - certain_pairs(results)),
+    )
+
+
+def explored(path: Path, *, runs: int) -> tuple[Folder, Ways]:
+    """Explore with two seeds in turn; each runs a schedule while its last is judged."""
+    folder, ways = opened(path)
+    judged: dict[int, Result] = {}
+    for run in range(runs):
+        seed = 3 + run % 2
+        results = dict(folder.results())
+        last = [judged[seed].proposal.schedule] if seed in judged else []
+        result = ran(seed, results, last, ways)
+        if seed in judged:
+            folder.add(judged[seed])
+        judged[seed] = result
+    for result in judged.values():
+        folder.add(result)
+    return folder, ways
+
+
+def test_the_first_schedules_aim_and_the_later_ones_mutate(tmp_path: Path) -> None:
+    folder, ways = explored(tmp_path / "explored", runs=60)
+    results = folder.results()
+    assert len(results) == 60
+    assert certain_pairs(results) >= frozenset().union(*ways.pairs.values())
+    origins = [one.proposal.origin for one in results.values()]
+    assert set(origins) >= {"aimed", "mutated"}
+    assert results["3-00029"].proposal.origin == "mutated"
+    parents = {one.proposal.parent for one in results.values() if one.proposal.parent}
+    assert all(results[name].new for name in parents)
+    mutated = [
+        one.proposal.schedule for one in results.values() if one.proposal.origin == "mutated"
+    ]
+    assert max(Counter(mutated).values()) <= 2, "two processes may mutate at the same time"
+
+
+def test_a_stored_exploration_proposes_the_same_again(tmp_path: Path) -> None:
+    explored(tmp_path / "explored", runs=40)
+    folder, ways = opened(tmp_path / "explored")
+    results = folder.results()
+    assert {one.seed for one in results.values()} == {3, 4}
+    for result in results.values():
+        again = proposed_again(result, results, ways)
+        assert again == result.proposal, result.name
+
+
+def test_other_results_and_other_seeds_lead_elsewhere(tmp_path: Path) -> None:
+    _, ways = opened(tmp_path / "explored")
+    first = ran(3, {}, [], ways)
+    results = {first.name: first}
+    assert first.proposal.origin == "aimed"
+    then = [next_schedule(3, 1, known, begun=[], ways=ways) for known in ({}, results)]
+    assert then[0] != then[1]
+    proposals = {next_schedule(seed, 0, {}, begun=[], ways=ways) for seed in range(10)}
+    assert len(proposals) > 1
+
+
+def test_a_schedule_that_did_not_lead_to_its_pairs_is_left_after_some_tries(
+    tmp_path: Path,
+) -> None:
+    _, ways = opened(tmp_path / "explored")
+    results: dict[str, Result] = {}
+    for _ in range(60):
+        result = ran(0, results, [], ways)
+        results[result.name] = result.model_copy(update={"certain": (), "new": 0})
+    origins = Counter(one.proposal.origin for one in results.values())
+    assert origins["drawn"], "there is nothing to mutate"
+    tried = Counter(
+        one.proposal.schedule.operations
+        for one in results.values()
+        if one.proposal.origin == "aimed"
+    )
+    assert tried.keys() == ways.pairs.keys()
+    assert max(tried.values()) < 8

@@ -1,0 +1,83 @@
+"""Drawn schedules and mutations: possible on prompt brokers, and within the budgets."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+
+import pytest
+
+from ackproof_model.adversary import AdversaryModel, Budgets
+from ackproof_model.planning import (
+    Operation,
+    OperationKind,
+    Operations,
+    drawn,
+    mutated,
+    permitted,
+    variation,
+)
+
+MODEL = AdversaryModel(
+    kafka_version="4.3.1", budgets=Budgets(kills=1, shrinks=1, fencings=1, in_all=2)
+)
+KILL_AND_START = (
+    Operation(kind=OperationKind.KILL, broker=0),
+    Operation(kind=OperationKind.START, broker=0),
+)
+
+
+def words(operations: Operations) -> str:
+    return ", ".join(f"{one.kind}{'' if one.settled else '!'} {one.broker}" for one in operations)
+
+
+def test_drawn_schedules_are_permitted_and_repeatable() -> None:
+    every = [drawn(MODEL, Random(seed)) for seed in range(40)]
+    assert all(permitted(MODEL, each) for each in every)
+    assert every == [drawn(MODEL, Random(seed)) for seed in range(40)]
+    assert len(set(every)) > 30
+    kinds = {one.kind for each in every for one in each}
+    assert kinds >= {OperationKind.KILL, OperationKind.LAG, OperationKind.CUT_OFF}
+    assert OperationKind.LOSE_POWER not in kinds
+
+
+def test_mutations_are_permitted_and_repeatable() -> None:
+    every = [mutated(MODEL, KILL_AND_START, Random(seed)) for seed in range(40)]
+    assert None not in every
+    assert KILL_AND_START not in every
+    assert all(each is not None and permitted(MODEL, each) for each in every)
+    assert every == [mutated(MODEL, KILL_AND_START, Random(seed)) for seed in range(40)]
+
+
+@pytest.mark.parametrize(
+    ("change", "example"),
+    [
+        (variation._insert, "kill 0, lag! 2, start 0"),
+        (variation._drop, ""),
+        (variation._drop, "kill 0"),
+        (variation._swap, "start 0, kill 0"),
+        (variation._retarget, "kill 2, start 2"),
+        (variation._retarget, "kill 0, start 1"),
+        (variation._retime, "kill! 0, start 0"),
+    ],
+)
+def test_each_mutation_makes_its_change(change: variation._Mutation, example: str) -> None:
+    made = Counter(words(change(MODEL, KILL_AND_START, Random(seed))) for seed in range(400))
+    assert made[example]
+
+
+def test_what_the_budgets_forbid_is_not_permitted() -> None:
+    one, other = (Operation(kind=OperationKind.KILL, broker=number) for number in (0, 1))
+    lag = Operation(kind=OperationKind.LAG, broker=2)
+    cut_off = Operation(kind=OperationKind.CUT_OFF, broker=1)
+    assert permitted(MODEL, (one, lag))
+    assert not permitted(MODEL, (one, other)), "two kills"
+    assert not permitted(MODEL, (one, lag, cut_off)), "three in all"
+    assert not permitted(MODEL, (Operation(kind=OperationKind.LOSE_POWER, broker=0),))
+    assert not permitted(MODEL, (*KILL_AND_START[1:], one)), "a start of what runs"
+
+
+def test_a_cut_that_takes_a_follower_out_of_the_isr_is_not_permitted() -> None:
+    withhold = Operation(kind=OperationKind.WITHHOLD, broker=0)
+    assert not permitted(MODEL, (withhold,))
+    assert permitted(MODEL, (Operation(kind=OperationKind.WITHHOLD, broker=0, settled=False),))
