@@ -26,7 +26,7 @@ from ackproof.audit.failure import covers
 from ackproof.audit.finding import doubts, findings, of_answer
 from ackproof.audit.weakening import growth, weakenings
 from ackproof.errors import ScenarioError
-from ackproof.own_config.reading import Elsewhere, may_be_configuration
+from ackproof.own_config.reading import Elsewhere, is_of_a_run, may_be_configuration
 from ackproof_model.kafka_settings import ENABLE_IDEMPOTENCE
 
 #: Clients by their files.
@@ -175,12 +175,22 @@ def at_revision(paths: Sequence[Path], revision: str) -> dict[str, bytes]:
     for path in paths:
         name = os.path.relpath(path)
         listed = _git("ls-tree", "-r", "-z", revision, "--", name) or b""
+        blobs: dict[PurePath, str] = {}
         for entry in filter(None, listed.decode(errors="surrogateescape").split("\0")):
             about, _, file = entry.partition("\t")
             _, kind, digest = about.split()
-            inside = PurePath(os.path.relpath(file, name))
-            if kind == "blob" and (not inside.parts or may_be_configuration(inside)):
-                objects[str(path / inside)] = digest
+            if kind == "blob":
+                blobs[PurePath(os.path.relpath(file, name))] = digest
+        in_folder: defaultdict[PurePath, list[str]] = defaultdict(list)
+        for inside in blobs:
+            in_folder[inside.parent].append(inside.name)
+        runs = {folder for folder, names in in_folder.items() if is_of_a_run(names)}
+        objects |= {
+            str(path / inside): digest
+            for inside, digest in blobs.items()
+            if not inside.parts
+            or (may_be_configuration(inside) and runs.isdisjoint(inside.parents))
+        }
     return dict(zip(objects, _contents(list(objects.values())), strict=True))
 
 

@@ -33,9 +33,9 @@ def start(
 ) -> None:
     """Say which brokers to start, in which order, and what is lost otherwise.
 
-    Reads the disks of a cluster in KRaft mode that is down, or asks one of which some brokers run;
-    changes nothing. For every order of starts and unclean elections it says which acknowledged
-    offsets are kept. Exit codes: 0, 1 for --fail-on, 2 bad input. Example:
+    Reads the disks of a cluster that is down, with KRaft or ZooKeeper, or asks one of which some
+    brokers run; changes nothing. For every order of starts and unclean elections it says which
+    acknowledged offsets are kept. Exit codes: 0, 1 for --fail-on, 2 bad input. Example:
     [bold]ackproof advise start /snapshots/* --kafka 3.9.1 --server server.properties[/]
     """
     from ackproof.advise.alternatives import alternatives

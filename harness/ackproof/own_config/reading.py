@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from fnmatch import translate
@@ -36,6 +36,8 @@ from ackproof.scenario.kafka_keys import known
 
 #: More than any configuration has.
 MOST_BYTES = 4_000_000
+#: A folder with these files is the directory of a run: it has what the run was told.
+_OF_A_RUN = {"run.json", "scenario.yaml"}
 #: Folders in which nobody has a configuration of their own.
 _SKIPPED = {".git", "node_modules", "target", "build", ".venv", "venv", "__pycache__", ".idea"}
 #: Names of files that a folder has beside configurations.
@@ -207,12 +209,19 @@ def may_be_configuration(name: PurePath) -> bool:
     )
 
 
+def is_of_a_run(names: Iterable[str]) -> bool:
+    """Return whether a folder with these names is the directory of a run."""
+    return _OF_A_RUN.issubset(names)
+
+
 def _walk(folder: Path) -> Iterator[Path]:
     """Yield the files of a folder that may be configurations, by name."""
     found = 0
     stack = [folder]
     while stack:
         entries = sorted(stack.pop().iterdir(), reverse=True)
+        if is_of_a_run(one.name for one in entries):
+            continue
         stack += [
             one
             for one in entries

@@ -92,6 +92,7 @@ class Summary:
     changes: tuple[Decision, ...]
     notes: tuple[str, ...]
     accepted: tuple[str, ...]
+    proofs: tuple[str, ...]
     always: tuple[str, ...] = ()
     questions: tuple[tuple[str, str], ...] = ()
     usual: Summary | None = None
@@ -189,10 +190,19 @@ def _summary(group: Group) -> Summary:
         changes=_changes(answer),
         notes=tuple(_notes(answer)),
         accepted=tuple(_accepted(answer)),
+        proofs=tuple(_proofs(answer)),
         always=tuple(_always(answer))[:_MOST_ALWAYS] if answer.usual else (),
         questions=tuple(_questions(answer)) if answer.usual else (),
         usual=_usual(answer.usual, group.topics) if answer.usual else None,
     )
+
+
+def _proofs(answer: Answer) -> Iterator[str]:
+    for risk in answer.risks:
+        if found := risk.here:
+            lost = f"lost {found.lost:,}" if found.lost else "lost none"
+            after = f"after {phrase_of([risk.failures])}" + f" ({risk.case})" * bool(risk.case)
+            yield f"{lost} of {found.acked:,} acked records {after}: {found.run}"
 
 
 #: How many rows of an assumed table may lose, are safe, and are about clients.

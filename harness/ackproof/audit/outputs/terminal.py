@@ -147,7 +147,13 @@ def _print_summary(
     _print_notes(console, summary, most=None if verbose else _MOST_NOTES)
     for accepted in summary.accepted:
         print_item(console, " ", f"Accepted: {accepted}", style="dim")
-    if summary.how_case:
+    _print_proofs(console, summary, files)
+
+
+def _print_proofs(console: Console, summary: Summary, files: list[str]) -> None:
+    for proof in summary.proofs:
+        print_item(console, " On brokers: ", proof)
+    if summary.how_case and not summary.proofs:
         named = " ".join(files[:2]) + (" …" if len(files) > 2 else "")
         console.print()
         command = f"ackproof audit {named} --prove {summary.how_case}"

@@ -208,6 +208,10 @@ def test_files_of_a_revision(tmp_path, monkeypatch) -> None:
     (tmp_path / "deploy").mkdir()
     (tmp_path / "deploy" / "a.yml").write_text("old")
     (tmp_path / "b.properties").write_text("before")
+    run = tmp_path / "deploy" / "runs" / "x"
+    (run / "logs").mkdir(parents=True)
+    for name in ("run.json", "scenario.yaml", "logs/c.yml"):
+        (run / name).write_text("of a run")
     git("add", ".")
     git("commit", "-qm", "x")
     (tmp_path / "deploy" / "a.yml").write_text("new")

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from ackproof.audit.answer import Answer, Audit, Effect
+from ackproof.audit.answer import Answer, Audit, Effect, Proof
 from ackproof.audit.assumption import Versions
 from ackproof.audit.failure import Failure, milder
 from ackproof.audit.outputs.cells import ShownRow
@@ -104,6 +104,16 @@ def test_way_to_the_loss_and_changes_with_places(snapshot) -> None:
     text = screen(audit())
     assert "--prove B5" in text
     assert text == snapshot
+
+
+def test_what_a_proof_lost_is_said_with_its_run() -> None:
+    proved = risk(here=Proof(acked=16_594, lost=2_560, run="runs/20261129T180314Z-b05-1"))
+    text = screen(audit(orders(risks=(proved,))))
+    assert (
+        "On brokers: lost 2,560 of 16,594 acked records after followers fall behind, then a broker "
+        "loses power (B5): runs/20261129T180314Z-b05-1"
+    ) in " ".join(text.split())
+    assert "See it happen" not in text
 
 
 @pytest.mark.parametrize("width", [40, 52])

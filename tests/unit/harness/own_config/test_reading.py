@@ -701,6 +701,21 @@ def test_an_earlier_revision_has_the_files_that_a_folder_has(name: str, wanted: 
     assert reading.may_be_configuration(PurePath(name)) is wanted
 
 
+def test_the_directory_of_a_run_is_nobodys_configuration(tmp_path: Path) -> None:
+    """It has the settings that the run was told, also of topics."""
+    (tmp_path / "producer.properties").write_text("acks=1\n")
+    run = tmp_path / "runs" / "20261129T180314Z-acks-1"
+    (run / "logs").mkdir(parents=True)
+    (run / "overview.json").write_text('{"name": "orders", "min.insync.replicas": "2"}')
+    (run / "logs" / "broker-1.properties").write_text("min.insync.replicas=2\n")
+    (run / "scenario.yaml").write_text("version: 1\n")
+    # A person's folder may have a scenario.
+    assert sum(len(one.read) for one in reading.read_clusters([tmp_path])) > 1
+    (run / "run.json").write_text("{}")
+    (own,) = reading.read_clusters([tmp_path])
+    assert [one.file for one in own.read] == [str(tmp_path / "producer.properties")]
+
+
 def test_a_folder_passes_over_no_file_that_is_read_by_its_name() -> None:
     """Each format says by which word its files may be found; a wrong word hides them in folders."""
     inputs = [path for folder in (FILES, FILES.parent / "cases") for path in folder.iterdir()]
