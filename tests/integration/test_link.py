@@ -9,7 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from confluent_kafka import Message, Producer
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from docker import DockerClient
 
 from ackproof.cluster.booted import KafkaCluster
@@ -194,6 +194,30 @@ def test_a_proxy_fault_without_a_matching_message_is_not_verified(
     with inject(fault, linked.interfaces, clock=clock) as guard:
         assert not guard.window.verified
         assert "no Produce response passed broker" in guard.window.evidence
+
+
+def test_the_ends_that_brokers_tell_clients_are_noted(linked: KafkaCluster, topic: str) -> None:
+    """A committed read asks for another offset, which may lie below an ack."""
+    asked = datetime.now(UTC)
+    sender = producer(linked, **{"transactional.id": topic})
+    sender.init_transactions(60)
+    sender.begin_transaction()
+    sender.produce(topic, b"acked in an open transaction")
+    assert sender.flush(60) == 0
+    for isolation, end in (("read_uncommitted", 1), ("read_committed", 0)):
+        reader = Consumer(
+            {
+                "bootstrap.servers": linked.bootstrap("LINK"),
+                "group.id": "reader",
+                "isolation.level": isolation,
+            }
+        )
+        assert reader.get_watermark_offsets(TopicPartition(topic, 0), timeout=60) == (0, end)
+        reader.close()
+    sender.abort_transaction(60)
+    (told,) = [one for one in linked.listed_ends() if one.topic == topic]
+    assert (told.broker, told.partition, told.end) == (1, 0, 1)
+    assert asked <= told.at
 
 
 def test_without_a_proxied_listener_there_is_no_link(cluster: KafkaCluster) -> None:
