@@ -39,30 +39,38 @@ _M = TypeVar("_M", bound=BaseModel)
 
 
 class Exploration(Record):
-    """`exploration.json`: what the folder explores. `model`: the fields of `AdversaryModel`."""
+    """`exploration.json`: what the folder explores.
+
+    model: the fields of `AdversaryModel` without its budgets. limits: these, with `in_all`; a limit
+    above `in_all` is the same as `in_all`.
+    """
 
     version: Literal[1] = 1
     scenario: str
     model: dict[str, Any]
+    limits: dict[str, int]
 
     @classmethod
     def of(cls, scenario: Scenario, model: AdversaryModel) -> Exploration:
-        return cls(scenario=scenario.name, model=json.loads(json.dumps(asdict(model))))
+        budgets = model.budgets
+        fields = json.loads(json.dumps(asdict(model)))
+        del fields["budgets"]
+        limits = {
+            kind: min(number, budgets.perturbations)
+            for kind, number in zip(budgets.KINDS, budgets.of_kinds, strict=True)
+        }
+        limits["in_all"] = budgets.perturbations
+        return cls(scenario=scenario.name, model=fields, limits=limits)
 
     def other_than(self, asked: Exploration) -> list[str]:
         """Return each difference to what is asked, with both values."""
-        own, theirs = _flat(self), _flat(asked)
+        own = {"scenario": self.scenario, **self.model, **self.limits}
+        theirs = {"scenario": asked.scenario, **asked.model, **asked.limits}
         return [
             f"{key} is {own.get(key)}, not {theirs.get(key)}"
             for key in own | theirs
             if own.get(key) != theirs.get(key)
         ]
-
-
-def _flat(exploration: Exploration) -> dict[str, Any]:
-    """Return the scenario, the model's fields and its budgets under their names."""
-    model = dict(exploration.model)
-    return {"scenario": exploration.scenario, **model.pop("budgets", {}), **model}
 
 
 class _Schedules(RootModel[list[Operations]]):

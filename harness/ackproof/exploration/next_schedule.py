@@ -77,9 +77,10 @@ def next_schedule(
         for each, through in ways.pairs.items()
         if (new := len(through - seen)) and new >= (1 + tried[each]) ** 2
     }
-    if aims and chance.random() >= _MUTATED:
+    parents = {name: one.new for name, one in sorted(results.items()) if one.new}
+    if aims and (not parents or chance.random() >= _MUTATED):
         return _aim(aims, chance)
-    return _mutation(ways.model, results, frozenset(before), chance)
+    return _mutation(ways.model, results, parents, frozenset(before), chance)
 
 
 def _aim(new_pairs: Mapping[Operations, int], chance: Random) -> Proposal:
@@ -91,9 +92,13 @@ def _aim(new_pairs: Mapping[Operations, int], chance: Random) -> Proposal:
 
 
 def _mutation(
-    model: AdversaryModel, results: Results, before: frozenset[Schedule], chance: Random
+    model: AdversaryModel,
+    results: Results,
+    parents: Mapping[str, int],
+    before: frozenset[Schedule],
+    chance: Random,
 ) -> Proposal:
-    parents = {name: one.new for name, one in sorted(results.items()) if one.new}
+    """Return a change of a parent's schedule that has not run, else a schedule that is drawn."""
     for _ in range(_TRIES if parents else 0):
         (parent,) = chance.choices(list(parents), list(parents.values()))
         operations = mutated(model, results[parent].proposal.schedule.operations, chance)

@@ -46,7 +46,9 @@ def test_the_planner_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_a_folder_of_other_limits_is_refused(tmp_path: Path) -> None:
     opened(tmp_path / "explored")
-    with pytest.raises(ScenarioError, match="something else: kills is 1, not 2\n") as error:
+    with pytest.raises(
+        ScenarioError, match="something else: kills is 1, not 2; in_all is 1, not 2"
+    ) as error:
         folder_at(tmp_path / "explored", kills=2).open()
     assert "--out" in error.value.hint
 
