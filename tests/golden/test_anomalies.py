@@ -6,36 +6,49 @@ The hand-made ones, positive and negative, are `*.json` in this folder, in the n
 
 from __future__ import annotations
 
+from collections import Counter
+from typing import Any
+
 import pytest
 
 from ackproof_spark.anomaly import OF_CLIENTS, OF_LOG, OF_REPLICAS, Anomaly
 from golden.oracle import anomalies
 from golden.random_runs import CASES, HISTORIES, SEED, random_histories
-from spark_histories import anomalies_of, parse, show, write_run
+from spark_histories import History, anomalies_of, parse, show, write_run
 
 pytestmark = pytest.mark.spark
 
 TOPICS = {name: f"t{index}" for index, name in enumerate(CASES)}
 
+Rows = dict[str, list[dict[str, Any]]]
+
 
 @pytest.fixture(scope="module")
-def found(spark, tmp_path_factory) -> dict[str, list[str]]:
+def drawn() -> dict[str, History]:
+    return {f"random-{index}": history for index, history in enumerate(random_histories())}
+
+
+@pytest.fixture(scope="module")
+def compared(spark, tmp_path_factory, drawn) -> Rows:
+    """The anomalies of each topic, one for each history, in a run that was compared once."""
     from ackproof_spark.checks.comparison import compare
 
     run_dir = tmp_path_factory.mktemp("golden")
-    write_run(run_dir, {TOPICS[name]: parse(case) for name, case in CASES.items()})
-    compare(spark, run_dir)
-    by_topic: dict[str, list[str]] = {topic: [] for topic in TOPICS.values()}
+    write_run(run_dir, {TOPICS[name]: parse(case) for name, case in CASES.items()} | drawn)
+    counts = compare(spark, run_dir).counts
+    by_topic: Rows = {topic: [] for topic in [*TOPICS.values(), *drawn]}
     for row in anomalies_of(run_dir):
-        by_topic[row["topic"]].append(show(row))
+        by_topic[row["topic"]].append(row)
+    stored = Counter(row["anomaly"] for rows in by_topic.values() for row in rows)
+    assert {kind: count for kind, count in counts.items() if count} == stored
     return by_topic
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_history_has_its_known_anomalies(name, found):
+def test_history_has_its_known_anomalies(name, compared):
     topic = TOPICS[name]
     expected = [line.format(topic=topic) for line in CASES[name]["expected"]]
-    assert found[topic] == sorted(expected)
+    assert [show(row) for row in compared[topic]] == sorted(expected)
 
 
 @pytest.mark.parametrize("anomaly", OF_LOG)
@@ -47,21 +60,14 @@ def test_each_anomaly_has_a_history_with_and_one_without_it(anomaly):
     assert not all(having)
 
 
-def test_spark_and_the_oracle_agree_on_random_histories(spark, tmp_path):
-    from ackproof_spark.checks.comparison import compare
-
-    histories = {f"t{index}": history for index, history in enumerate(random_histories())}
-    write_run(tmp_path, histories)
-    result = compare(spark, tmp_path)
-    found: dict[str, list[str]] = {topic: [] for topic in histories}
-    for row in anomalies_of(tmp_path):
-        found[row["topic"]].append(show(row, found=False))
-    for topic, history in histories.items():
-        assert sorted(found[topic]) == anomalies(history), f"seed {SEED}: {history}"
+def test_spark_and_the_oracle_agree_on_random_histories(compared, drawn):
+    for topic, history in drawn.items():
+        found = sorted(show(row, found=False) for row in compared[topic])
+        assert found == anomalies(history), f"seed {SEED}: {history}"
     # The histories are useful only if each anomaly occurs often.
+    seen = Counter(row["anomaly"] for topic in drawn for row in compared[topic])
     others = {*OF_REPLICAS, *OF_CLIENTS} - {Anomaly.ABORTED_READ}
-    seen = {kind: count for kind, count in result.counts.items() if kind not in others}
-    assert min(seen.values()) > HISTORIES / 10, seen
+    assert min(seen[kind] for kind in Anomaly if kind not in others) > HISTORIES / 10, seen
 
 
 @pytest.mark.parametrize("name", CASES)
