@@ -1,4 +1,4 @@
-"""Runs pytest in a process of its own that has its modules already.
+"""Runs pytest in a process of its own that has its modules and its plugins already.
 
 Such a process is forked from a server, which imports them once. A fresh Python would spend a second
 of CPU time on the same imports.
@@ -11,10 +11,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from importlib.metadata import entry_points
 from pathlib import Path
 
 _SERVER = multiprocessing.get_context("forkserver")
-_SERVER.set_forkserver_preload(["pytest", "ackproof.api", "ackproof.pytest_plugin"])
+_PLUGINS = [plugin.module for plugin in entry_points(group="pytest11")]
+_SERVER.set_forkserver_preload(["pytest", *_PLUGINS, "ackproof.api", "ackproof.runs.verdict"])
 
 
 def pytest_in(
