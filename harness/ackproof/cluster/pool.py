@@ -153,12 +153,14 @@ class ClusterPool(contextlib.AbstractContextManager["ClusterPool"]):
         """Return the cluster that was booted ahead, if it booted and is of this kind."""
         if self._ahead is None:
             return None
-        (made, boot), self._ahead = self._ahead, None
+        made, boot = self._ahead
         try:
-            lease = boot.result()
+            lease = boot.result()  # an interrupt here leaves it to `__exit__`
         except (AckproofError, DockerException, RequestException) as problem:
+            self._ahead = None
             self._say(f"the cluster is booted again: {problem}")
             return None
+        self._ahead = None
         if made == kind:
             return lease
         self._remove(lease)
@@ -168,15 +170,17 @@ class ClusterPool(contextlib.AbstractContextManager["ClusterPool"]):
         """Return the idle cluster, renewed; remove it and return None if that is not possible."""
         if self._idle is None:
             return None
-        (made, lease), self._idle = self._idle, None
+        made, lease = self._idle
         if made == kind:
             try:
-                renewed(lease.cluster)
+                renewed(lease.cluster)  # an interrupt here leaves it to `__exit__`
             except (ClusterError, FaultError) as problem:
                 self._say(f"the cluster of the previous run is not reused: {problem}")
             else:
+                self._idle = None
                 lease.cluster.since = datetime.now(UTC) - _BATCH
                 return Lease(cluster=lease.cluster, removal=lease.removal, reused=True)
+        self._idle = None
         self._remove(lease)
         self._await_removals()
         return None

@@ -107,6 +107,41 @@ def test_a_cluster_that_did_not_come_up_ahead_is_booted_again(clusters: Clusters
     assert sorted(clusters.removed) == ["a", "b"]
 
 
+def test_a_cluster_is_removed_if_its_renewal_is_interrupted(
+    clusters: Clusters, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(cluster: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, "renewed", interrupted)
+    with clusters.pool(reuse=True) as pool:
+        with pool.lease(scenario(), image="i", run_id="a", logs=Path()) as lease:
+            lease.reusable = True
+        with pytest.raises(KeyboardInterrupt):
+            clusters.run(pool, "b")
+    assert clusters.booted == clusters.removed == ["a"]
+
+
+def test_a_cluster_is_removed_if_the_wait_for_its_boot_is_interrupted(
+    clusters: Clusters, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with clusters.pool() as pool:
+        with pool.lease(scenario(), image="i", run_id="a", logs=Path()):
+            pool.boot_ahead(scenario(), run_id="a-next")
+            assert pool._ahead is not None
+            boot = pool._ahead[1]
+            waited = boot.result
+
+            def interrupted(timeout: float | None = None) -> object:
+                monkeypatch.setattr(boot, "result", waited)
+                raise KeyboardInterrupt
+
+            monkeypatch.setattr(boot, "result", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            clusters.run(pool, "b")
+    assert sorted(clusters.removed) == sorted(clusters.booted) == ["a", "a-next"]
+
+
 @pytest.mark.parametrize("failure", [None, ClusterError("no quorum")], ids=["up", "not up"])
 def test_an_unused_cluster_that_was_booted_ahead_is_removed(
     clusters: Clusters, failure: ClusterError | None
