@@ -8,6 +8,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from ackproof.cli.main import COMMANDS
+
 ROOT = Path(__file__).parents[2]
 PACKAGES = {
     "ackproof": "harness",
@@ -22,6 +24,9 @@ EXPORTS = ("ackproof.api", "ackproof.pytest_plugin", "ackproof_faults.conditions
 REGISTERED = {
     "ackproof.audit.outputs": {"render"},
     "ackproof.audit.risks": {"KIND", "risks"},
+    "ackproof.cli": {
+        place.partition(".")[2] for names in COMMANDS.values() for place in names.values()
+    },
     "ackproof.own_config.formats": {"FORMAT"},
     "ackproof_spark.checks": {"CHECKS"},
 }

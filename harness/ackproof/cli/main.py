@@ -11,8 +11,9 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Iterator, Mapping
 from functools import cache
+from importlib import import_module
 from types import FrameType
 from typing import Annotated, Any, TextIO, cast
 
@@ -20,83 +21,83 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from ackproof.cli import (
-    advise,
-    audit,
-    check,
-    compare,
-    explore,
-    init,
-    machine,
-    plan,
-    predict,
-    reproduce,
-    run,
-    runs,
-    scenarios,
-    usage_errors,
-    warehouse,
-)
+from ackproof.cli import usage_errors
 from ackproof.cli.options import print_error, stderr
 from ackproof.errors import AckproofError, ExitCode, SparkError, translated
 
 
-class _InOrder(TyperGroup):
-    """Lists commands in the order of `_COMMANDS`; typer would put groups of commands last."""
+class _Commands(Mapping[str, Any]):
+    """The commands by name, in the order of `COMMANDS`; each is imported when it is asked for."""
+
+    def __init__(self, others: Mapping[str, Any]) -> None:
+        self._others = others
+
+    def __getitem__(self, name: str) -> Any:
+        return self._others[name] if name in self._others else _built(name)
+
+    def __iter__(self) -> Iterator[str]:
+        yield from (name for names in COMMANDS.values() for name in names)
+        yield from self._others
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+class _Group(TyperGroup):
+    """Lists commands in the order of `COMMANDS`, and imports only those that are asked for."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands = cast("Any", _Commands(self.commands))
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return [name for commands in _COMMANDS.values() for name in commands]
+        return [*self.commands]
 
 
 app = typer.Typer(
-    cls=_InOrder,
+    cls=_Group,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     epilog="Exit codes: 0 holds, 1 violated, 2 usage or bad input, 3 inconclusive, 4 environment.",
 )
-_COMMANDS: dict[str, dict[str, Callable[..., None] | typer.Typer]] = {
+#: Each command by its panel of the help: its module in this package, and its name there.
+COMMANDS: dict[str, dict[str, str]] = {
     "Test a configuration": {
-        "audit": audit.audit,
-        "init": init.init,
-        "predict": predict.predict,
-        "run": run.run,
-        "compare": compare.compare,
+        "audit": "audit.audit",
+        "init": "init.init",
+        "predict": "predict.predict",
+        "run": "run.run",
+        "compare": "compare.compare",
     },
-    "After an outage": {"advise": advise.app},
+    "After an outage": {"advise": "advise.app"},
     "Look at runs": {
-        "runs": runs.runs,
-        "report": runs.report,
-        "check": check.check,
+        "runs": "runs.runs",
+        "report": "runs.report",
+        "check": "check.check",
     },
     "Write scenarios": {
-        "scenarios": scenarios.scenarios,
-        "faults": scenarios.faults,
-        "validate": scenarios.validate,
+        "scenarios": "scenarios.scenarios",
+        "faults": "scenarios.faults",
+        "validate": "scenarios.validate",
     },
     "Find and reduce losses": {
-        "plan": plan.plan,
-        "explore": explore.explore,
-        "replay": reproduce.replay,
-        "shrink": reproduce.shrink,
+        "plan": "plan.plan",
+        "explore": "explore.explore",
+        "replay": "reproduce.replay",
+        "shrink": "reproduce.shrink",
     },
     "Many runs": {
-        "warehouse": warehouse.app,
-        "dashboard": warehouse.dashboard,
+        "warehouse": "warehouse.app",
+        "dashboard": "warehouse.dashboard",
     },
     "This machine": {
-        "doctor": machine.doctor,
-        "clean": machine.clean,
-        "image": machine.image,
-        "mcp": machine.mcp,
+        "doctor": "machine.doctor",
+        "clean": "machine.clean",
+        "image": "machine.image",
+        "mcp": "machine.mcp",
     },
 }
-for _panel, _commands in _COMMANDS.items():
-    for _name, _command in _commands.items():
-        if isinstance(_command, typer.Typer):
-            app.add_typer(_command, name=_name, rich_help_panel=_panel)
-        else:
-            app.command(_name, rich_help_panel=_panel)(_command)
 
 
 def _print_version(wanted: bool) -> None:
@@ -139,8 +140,27 @@ def main() -> None:
 
 
 @cache
+def _built(name: str) -> Any:
+    """Return a command, or a group of them. Raises KeyError if there is none of this name."""
+    panel, place = next(
+        ((panel, names[name]) for panel, names in COMMANDS.items() if name in names), ("", "")
+    )
+    if not place:
+        raise KeyError(name)
+    module, attribute = place.split(".")
+    command = getattr(import_module(f"ackproof.cli.{module}"), attribute)
+    alone = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode="rich")
+    alone.callback()(_options)
+    if isinstance(command, typer.Typer):
+        alone.add_typer(command, name=name, rich_help_panel=panel)
+    else:
+        alone.command(name, rich_help_panel=panel)(command)
+    return cast("TyperGroup", get_command(alone)).commands[name]
+
+
+@cache
 def command_tree() -> TyperGroup:
-    """Return all commands; cached, because typer evaluates the annotations of each."""
+    """Return the commands; cached, because typer evaluates the annotations of each."""
     return cast("TyperGroup", get_command(app))
 
 

@@ -36,7 +36,7 @@ from ackproof.runs.directory import PredictionRecord
 from ackproof.runs.verdict import NOT_KAFKA, PartAvailability, PredictionReport
 from ackproof.scenario.cluster import PER_TOPIC_SETTINGS, TIMERS, ClusterSpec
 from ackproof.scenario.kafka_clients import REQUEST_TIMEOUT
-from ackproof.scenario.librdkafka import ProducerSettings
+from ackproof.scenario.librdkafka_models import ProducerSettings
 from ackproof.scenario.model import Scenario
 from ackproof.scenario.removal import records_of
 from ackproof.scenario.topics import SETTINGS, TopicSpec

@@ -17,7 +17,7 @@ from ackproof.scenario.client import (
     JavaProducerSettings,
     settings_of_client,
 )
-from ackproof.scenario.librdkafka import ConsumerSettings, ProducerSettings
+from ackproof.scenario.librdkafka_models import ConsumerSettings, ProducerSettings
 from ackproof.scenario.types import (
     Commit,
     Problem,

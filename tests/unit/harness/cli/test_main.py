@@ -50,6 +50,30 @@ def test_a_closed_pipe_changes_no_exit_code(command: list[str]) -> None:
         assert [line for line in output if not line.startswith(b"warning: ")] == []
 
 
+_COMMANDS_IMPORTED = """
+import sys
+from ackproof.cli import main
+
+sys.argv = ["ackproof", *{words}]
+try:
+    main.main()
+finally:
+    places = [place for row in main.COMMANDS.values() for place in row.values()]
+    modules = {{place.partition(".")[0] for place in places}}
+    print(*(one for one in modules if f"ackproof.cli.{{one}}" in sys.modules), file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "imported"), [(["audit", "--list"], 1), (["--version"], 0), (["--help"], 14)]
+)
+def test_only_the_command_that_is_asked_for_is_imported(words: list[str], imported: int) -> None:
+    """Help is the control: it lists all commands with their first lines."""
+    code = _COMMANDS_IMPORTED.format(words=words)
+    ended = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert len(ended.stderr.split()) == imported
+
+
 _INTERRUPTED_IN_A_FINALIZER = """
 import signal, threading, weakref
 from ackproof.cli import main
