@@ -17,6 +17,7 @@ from ackproof.own_config.configuration import FileRead, FileRefused, Given, Orig
 from ackproof.own_config.uses import Uses
 
 if TYPE_CHECKING:
+    from ackproof.audit.merging import Assumed
     from ackproof.audit.setups import Setup
 
 SCHEMA = "ackproof.audit/1"
@@ -295,10 +296,10 @@ class Grid:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What an answer was merged from: the setups, and which of them has which risk."""
+    """What an answer was merged from: the setups, and the answers under each of them."""
 
     setups: tuple[Setup, ...]
-    grid: Grid
+    assumed: Assumed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -316,6 +317,7 @@ class Answer:
     alternatives: the answers after one change, after two, and so on. table: of failures; None if no
     output shows it (`Detail`). verdict, ways, worst: about the losses that were not accepted, once
     the audit is finished. worst: the worst one, with its trace. asked: what the table is made from.
+    sources: until the audit is finished, what the sources in shared risks are for this topic.
     """
 
     topic: str
@@ -340,6 +342,7 @@ class Answer:
     ways: Ways = Ways()
     worst: Risk | None = None
     asked: Asked | None = field(default=None, compare=False, repr=False)
+    sources: Mapping[Origin, Origin] = field(default_factory=dict, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

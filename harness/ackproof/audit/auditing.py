@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -36,6 +37,7 @@ from ackproof.audit.setups import (
     unread,
     writers,
 )
+from ackproof.audit.sources import of_topic, renamed, with_sources
 from ackproof.audit.table import table
 from ackproof.audit.usual import little_known, usual
 from ackproof.kafka_versions import other_rules
@@ -62,7 +64,6 @@ _NOT_LOOKED_AT = (
 )
 #: How many changes are proposed.
 _MOST_CHANGES = 2
-_NOTHING_LOST = Lost(risks=(), survives=(), undecided=())
 _NO_CONSUMER = "consumers, which no file describes"
 _NO_BROKERS = "what brokers' settings decide that no file states: retention, racks, controllers"
 
@@ -116,36 +117,64 @@ def _common(givens: Sequence[Given | None]) -> Given | None:
     return givens[0] if len(values) == 1 else None
 
 
+class _Kin:
+    """What was found for topics that differ only in what Kafka removes of them on purpose."""
+
+    def __init__(self) -> None:
+        self._known: dict[object, tuple[Topic, Lost]] = {}
+
+    def found(self, key: object, subject: Subject, setup: Setup) -> Lost:
+        """Return the risks of a subject, with the sources of this topic.
+
+        key: what they depend on beside the settings that all topics of the kin have.
+        """
+        if subject is Subject.TOPIC:
+            return _about(subject, setup)
+        if key not in self._known:
+            self._known[key] = setup.topic, _about(subject, setup)
+        topic, found = self._known[key]
+        if topic is setup.topic:
+            return found
+        sources = renamed(topic, setup.topic)
+        return replace(found, risks=tuple(with_sources(risk, sources) for risk in found.risks))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Alike:
     """Topics with the same settings, which share a search.
 
-    groups: the setups of the first topic, by producer.
+    groups: the setups of the first topic, by producer. kin: the same for all topics that differ
+    only in what Kafka removes of them, by producer.
     """
 
     topics: tuple[Topic, ...]
     groups: tuple[tuple[Setup, ...], ...]
+    kin: tuple[_Kin, ...]
 
 
 def _alike(own: OwnConfig, topic: str) -> tuple[_Alike, ...]:
     alike: dict[object, list[Topic]] = {}
     for one in topics_of(own, topic):
         alike.setdefault(_settings(own, one), []).append(one)
-    firsts = (topics[0] for topics in alike.values())
-    return tuple(
-        _Alike(topics=tuple(topics), groups=groups)
-        for topics, groups in zip(alike.values(), of_topics(own, firsts), strict=True)
-    )
+    firsts = [topics[0] for topics in alike.values()]
+    kin = defaultdict[object, list[_Kin]](list)
+    every: list[_Alike] = []
+    for topics, groups in zip(alike.values(), of_topics(own, firsts), strict=True):
+        known = kin[_settings(own, topics[0], without=removal.DEFAULTS)]
+        known += [_Kin() for _ in groups[len(known) :]]
+        every.append(_Alike(topics=tuple(topics), groups=groups, kin=tuple(known)))
+    return tuple(every)
 
 
 def _answers(every: Iterable[_Alike], detail: Detail) -> Iterator[Answer]:
     for alike in every:
         first, *others = alike.topics
-        answers = [_answer(group, detail) for group in alike.groups]
+        pairs = zip(alike.groups, alike.kin, strict=True)
+        answers = [_answer(group, detail, kin) for group, kin in pairs]
         yield from answers
         for other in others:
-            sources = _renamed(first, other)
-            yield from (_of_topic(answer, other.name, sources) for answer in answers)
+            sources = renamed(first, other)
+            yield from (of_topic(answer, other.name, sources) for answer in answers)
 
 
 def _newer(own: OwnConfig) -> Iterator[str]:
@@ -158,39 +187,16 @@ def _unread(every: Iterable[_Alike]) -> Iterable[str]:
     return dict.fromkeys(text for group in groups for setup in group for text in unread(setup))
 
 
-def _settings(own: OwnConfig, topic: Topic) -> object:
+def _settings(own: OwnConfig, topic: Topic, *, without: Collection[str] = ()) -> object:
     """Return what decides about the answers for a topic: equal ones share a search."""
     replicas = topic.replication_factor.value if topic.replication_factor else ""
-    settings = {key: given.value for key, given in topic.settings.items()}
+    settings = {key: one.value for key, one in topic.settings.items() if key not in without}
     producers = tuple(one.name if one else "" for one in writers(own, topic))
     return bool(topic.name), replicas, tuple(sorted(settings.items())), producers
 
 
-def _renamed(first: Topic, other: Topic) -> dict[Origin, Origin]:
-    """Map the sources of the first topic's settings to those of the second topic."""
-    pairs = [(first.replication_factor, other.replication_factor)]
-    pairs += [(given, other.settings[key]) for key, given in first.settings.items()]
-    return {one.source: two.source for one, two in pairs if one and two}
-
-
-def _of_topic(answer: Answer, name: str, sources: Mapping[Origin, Origin]) -> Answer:
-    def renamed(source: Origin) -> Origin:
-        return sources.get(source, source)
-
-    settings = {
-        key: Given(given.value, renamed(given.source)) for key, given in answer.settings.items()
-    }
-    risks = tuple(_with_sources(risk, renamed) for risk in answer.risks)
-    return replace(answer, topic=name, settings=settings, risks=risks)
-
-
-def _with_sources(risk: Risk, renamed: Callable[[Origin], Origin]) -> Risk:
-    changes = tuple(replace(one, source=renamed(one.source)) for one in risk.decided_by)
-    return replace(risk, decided_by=changes) if changes else risk
-
-
-def _answer(group: Sequence[Setup], detail: Detail) -> Answer:
-    group, assumed = _decisive(group, answered(group))
+def _answer(group: Sequence[Setup], detail: Detail, kin: _Kin | None = None) -> Answer:
+    group, assumed = _decisive(group, answered(group, kin))
     first = group[0]
     return Answer(
         topic=first.topic.name,
@@ -213,7 +219,7 @@ def _answer(group: Sequence[Setup], detail: Detail) -> Answer:
             if Detail.CHANGED in detail
             else ()
         ),
-        asked=Asked(setups=tuple(group), grid=merging.grid(assumed)),
+        asked=Asked(setups=tuple(group), assumed=assumed),
     )
 
 
@@ -251,7 +257,7 @@ def _with_table(answer: Answer, detail: Detail) -> Answer:
         answer,
         risks=risks,
         alternatives=answer.alternatives or tuple(Alternative(changes=one) for one, _ in changes),
-        table=table(answer, answer.asked.grid, after),
+        table=table(answer, merging.grid(answer.asked.assumed), after),
         usual=usually,
     )
 
@@ -260,7 +266,7 @@ def _remedied(risk: Risk, last: Setup) -> Risk:
     """Return a risk with the changes of its kind, if they were not searched yet."""
     if risk.unremedied is None:
         return risk
-    return _with_sources(with_changes(risk, risk.unremedied), partial(_source, setup=last))
+    return with_sources(with_changes(risk, risk.unremedied), partial(_source, setup=last))
 
 
 def _accepted(usually: Answer, answer: Answer) -> Answer:
@@ -349,8 +355,12 @@ def _order(risk: Risk) -> tuple[int, ...]:
     return (list(Effect).index(risk.effect), *how_rare(risk.failures), len(risk.when))
 
 
-def answered(setups: Iterable[Setup]) -> Assumed:
-    """Return the answer of each setup of a topic and producer; alike ones are answered once."""
+def answered(setups: Iterable[Setup], kin: _Kin | None = None) -> Assumed:
+    """Return the answer of each setup of a topic and producer; alike ones are answered once.
+
+    kin: what is known of topics with which this one shares settings.
+    """
+    kin = kin or _Kin()
     parts: list[tuple[Risk, ...]] = []
     known: dict[object, tuple[int, Lost]] = {}
     answers: list[_One] = []
@@ -366,9 +376,8 @@ def answered(setups: Iterable[Setup]) -> Assumed:
         waits = _WAITS not in ignored and setup.partition.acks == "all"
         key = (subject, when, acks, waits, setup.refusal)
         if key not in known:
-            lost = _losses(setup) if subject is Subject.LOSSES else _NOTHING_LOST
-            risks = lost.risks if subject is Subject.LOSSES else _found(subject, setup)
-            known[key] = part(risks), lost
+            found = kin.found(key, subject, setup)
+            known[key] = part(found.risks), found
         return known[key]
 
     for setup in setups:
@@ -390,6 +399,13 @@ def answered(setups: Iterable[Setup]) -> Assumed:
 
 _Failures = tuple[Failures, ...]
 _One = tuple[When, tuple[int, ...], _Failures, _Failures]
+
+
+def _about(subject: Subject, setup: Setup) -> Lost:
+    """Return the risks of a subject; only those of losses decide what is survived."""
+    if subject is Subject.LOSSES:
+        return _losses(setup)
+    return Lost(risks=_found(subject, setup), survives=(), undecided=())
 
 
 def _found(subject: Subject, setup: Setup) -> tuple[Risk, ...]:
@@ -464,7 +480,7 @@ def _risks(assumed: Assumed, group: Sequence[Setup], detail: Detail) -> Iterator
             whole = _with_remedies(risk, having, of=group[-1])
         else:
             later = without_changes(risk, last)
-            whole = _with_sources(later, partial(_source, setup=group[-1]))
+            whole = with_sources(later, partial(_source, setup=group[-1]))
         if risk.kind is LOSSES:
             traces = Detail.TRACES in detail
             whole = traced(last, whole) if traces else replace(whole, untraced=last)
@@ -481,7 +497,7 @@ def _with_remedies(risk: Risk, having: Sequence[Setup], *, of: Setup) -> Risk:
     else:
         risk = with_changes(risk, having[-1])
     priced = replace(risk, decided_by=with_prices(risk.decided_by, having))
-    return _with_sources(priced, partial(_source, setup=of))
+    return with_sources(priced, partial(_source, setup=of))
 
 
 def _not_looked_at(own: OwnConfig) -> Iterator[str]:

@@ -24,6 +24,7 @@ from ackproof.audit.answer import (
 )
 from ackproof.audit.failure import covers
 from ackproof.audit.finding import doubts, findings, of_answer
+from ackproof.audit.sources import with_own_sources
 from ackproof.audit.weakening import growth, weakenings
 from ackproof.errors import ScenarioError
 from ackproof.own_config.reading import Elsewhere, is_of_a_run, may_be_configuration
@@ -40,6 +41,7 @@ def difference(before: Audit | None, after: Audit, *, base: str) -> Difference:
     of its assumed values, with at least its likelihood. The same decides which risks have ended.
     before: None if there was no configuration.
     """
+    before, after = before and _with_own_sources(before), _with_own_sources(after)
     old, new = findings(before) if before else [], findings(after)
     names = _names(before, after)
     added, ended = _without(new, old, names), _without(old, new, names)
@@ -72,6 +74,10 @@ def difference(before: Audit | None, after: Audit, *, base: str) -> Difference:
         without_effect=tuple(without_effect),
         undecided=tuple(undecided),
     )
+
+
+def _with_own_sources(audit: Audit) -> Audit:
+    return replace(audit, answers=tuple(map(with_own_sources, audit.answers)))
 
 
 def _newly_undecided(was: Answer | None, found: Iterable[Doubt]) -> Iterator[Doubt]:

@@ -14,6 +14,7 @@ from ackproof.audit.failure import ORDINARY, Failures, how_rare, milder
 from ackproof.audit.identity import identity, of_each
 from ackproof.audit.losses import traced
 from ackproof.audit.promise import breaks
+from ackproof.audit.sources import with_own_sources
 from ackproof_model.kafka_settings import ACKS, REPLICATION_FACTOR
 
 #: The most topics with the same answer that have an answer each.
@@ -28,9 +29,10 @@ def finished(audit: Audit) -> Audit:
     answers: list[Answer] = []
     groups: list[Group] = []
     for group in _alike(audit.answers):
-        first = judged(group[0])
+        many = len(group) > _MOST_ALIKE
+        own = [*map(with_own_sources, group[:1] if many else group)]
+        first = judged(own[0])
         alike = tuple(answer.topic for answer in group[1:])
-        many = len(alike) >= _MOST_ALIKE
         kept = [
             replace(
                 answer,
@@ -39,7 +41,7 @@ def finished(audit: Audit) -> Audit:
                 worst=first.worst,
                 alike=alike if many else (),
             )
-            for answer in (group[:1] if many else group)
+            for answer in own
         ]
         answers += kept
         topics = tuple(answer.topic for answer in group if answer.topic)

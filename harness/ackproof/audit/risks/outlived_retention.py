@@ -19,7 +19,7 @@ _REMOVED = "After {period} retention removes the record at the group's committed
 
 KIND = Kind(
     title="a consumer is away for longer than records are kept",
-    subject=Subject.CONSUMERS,
+    subject=Subject.TOPIC,
     texts={
         Effect.UNPROCESSED: Text(
             text="a group that is away, or behind, for {period} (retention.ms) finds that its "

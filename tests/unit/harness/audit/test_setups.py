@@ -18,6 +18,7 @@ from ackproof.audit.effective import of_producer
 from ackproof.audit.failure import Failure
 from ackproof.audit.finishing import finished
 from ackproof.audit.replication import found_sets
+from ackproof.audit.risk import Subject
 from ackproof.audit.setups import UNCLEAN, Setup, eras_of, setups, unread, writers
 from ackproof.errors import ScenarioError
 from ackproof.kafka_versions import RELEASES
@@ -608,6 +609,63 @@ def test_setups_that_share_answers_have_the_same_ones_alone(values: dict[str, st
         alone = answered([setup])
         assert [*alone.of(0)] == [*together.of(number)]
         assert alone.survives[0] == together.survives[number]
+
+
+def _topics_with_retention() -> tuple[Topic, ...]:
+    short, shorter = {"retention.ms": "2"}, {"retention.ms": "1"}
+    removing: tuple[dict[str, str], ...] = ({}, short, shorter, {"cleanup.policy": "compact"}, {})
+    every = [(minimum, one) for minimum in ("1", "4") for one in removing]
+    return tuple(
+        Topic(
+            name=f"orders-{number}",
+            replication_factor=Given("3", at(f"topics:{10 * number}")),
+            settings={
+                key: Given(value, at(f"topics:{10 * number + line}"))
+                for line, (key, value) in enumerate({"min.insync.replicas": low, **one}.items(), 1)
+            },
+        )
+        for number, (low, one) in enumerate(every)
+    )
+
+
+@pytest.mark.parametrize("acks", ["1", "all"])
+def test_topics_that_share_risks_have_the_answers_of_each_alone(acks: str) -> None:
+    """They differ in what Kafka removes, and name the lines of their own settings."""
+    whole = own(
+        kafka=Given("3.4.1", at("compose.yml:4")),
+        topics=_topics_with_retention(),
+        producers=(producer({"acks": acks, "enable.idempotence": "false"}),),
+        consumers=(producer({"auto.offset.reset": "latest"}),),
+    )
+    together = finished(audit_clusters([whole], detail=Detail.REMEDIES)).answers
+    by_name = {answer.topic: answer for answer in together}
+    for topic in whole.topics:
+        of_one = replace(whole, topics=(topic,))
+        [alone] = finished(audit_clusters([of_one], detail=Detail.REMEDIES)).answers
+        assert replace(by_name[topic.name], worst=alone.worst) == alone
+    removed = {
+        (risk.text, risk.failures)
+        for answer in together
+        for risk in answer.risks
+        if risk.effect is Effect.REMOVED or "consumers down" in risk.when
+    }
+    assert len(removed) > 3  # the control: they have different risks
+
+
+def test_losses_are_searched_once_for_topics_that_differ_in_what_kafka_removes(
+    monkeypatch,
+) -> None:
+    asked: list[Subject] = []
+
+    def counted(subject, setup):
+        asked.append(subject)
+        return about(subject, setup)
+
+    about = auditing._about
+    monkeypatch.setattr(auditing, "_about", counted)
+    audit_clusters([own(topics=_topics_with_retention())])
+    assert asked.count(Subject.TOPIC) == 8
+    assert asked.count(Subject.LOSSES) == 2  # of each min.insync.replicas
 
 
 def test_a_producer_is_read_once_for_each_version_however_many_topics(monkeypatch) -> None:
