@@ -43,7 +43,13 @@ def write(run_dir: Path, *, sends: int) -> None:
 
 @pytest.mark.parametrize(
     ("prefix", "name"),
-    [("", "run"), ("file:", "a%20run"), ("file://", "a run"), ("", "a [0-9] {run} *?")],
+    [
+        ("", "run"),
+        ("file:", "a%20run"),
+        ("file://", "a run"),
+        ("", "a [0-9] {run} *?"),
+        ("", r"a\run"),
+    ],
 )
 def test_both_readers_of_a_run_read_the_same_files(
     spark: SparkSession, elsewhere: Path, tmp_path: Path, prefix: str, name: str
@@ -56,7 +62,7 @@ def test_both_readers_of_a_run_read_the_same_files(
     assert sum(group.rows for group in layout.records) == tables.final_log.count() == 4
 
 
-@pytest.mark.parametrize("name", ["a warehouse", "a%20warehouse"])
+@pytest.mark.parametrize("name", ["a warehouse", "a%20warehouse", r"a\warehouse"])
 def test_both_readers_of_a_warehouse_read_the_same_files(
     spark: SparkSession, elsewhere: Path, tmp_path: Path, name: str
 ) -> None:
