@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from ackproof.audit.answer import Answer
+from ackproof.audit.answer import Answer, Effect
 from ackproof.audit.assumption import Versions
 from ackproof.audit.effective import OFFSETS, offsets_replicas, unstated
 from ackproof.audit.setups import KAFKA, MINIMUM, MODE, REPLICAS, UNCLEAN, Setup
@@ -30,8 +30,12 @@ _USUAL = {
 
 
 def little_known(answer: Answer) -> bool:
-    """Whether files leave the version open, or several other values."""
-    return KAFKA in answer.unstated or len(answer.unstated) > 1
+    """Whether files leave the version open, or several other values, and that matters.
+
+    What is refused with all of these values needs none of them.
+    """
+    refused = answer.risks and all(risk.effect is Effect.REFUSED for risk in answer.risks)
+    return not refused and (KAFKA in answer.unstated or len(answer.unstated) > 1)
 
 
 def usual(group: Sequence[Setup]) -> tuple[Setup, Mapping[str, str]]:

@@ -51,6 +51,17 @@ def done(clusters: Sequence[OwnConfig], detail: Detail = Detail.TABLES) -> Audit
     return with_tables(finished(with_failing(audit_clusters(clusters), thresholds([]))), detail)
 
 
+REFUSED = "acks=all\nenable.idempotence=true\nmax.in.flight.requests.per.connection=10\n"
+
+
+@pytest.mark.parametrize(("text", "assumed"), [(REFUSED, False), (REFUSED[:-2] + "\n", True)])
+def test_a_refused_configuration_assumes_nothing(text: str, assumed: bool) -> None:
+    """It is refused whatever the rest is; the control is accepted with one request in flight."""
+    lines = printed(audit({"producer.properties": text}))
+    assert any(MARK in line for line in lines) is assumed
+    assert any("max.in.flight.requests.per.connection=5" in line for line in lines) is not assumed
+
+
 @pytest.mark.parametrize("path", SAMPLED, ids=lambda path: path.name)
 def test_the_worst_topic_of_every_input_fits_on_a_screen(
     path: Path, monkeypatch: pytest.MonkeyPatch
