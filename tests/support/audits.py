@@ -6,11 +6,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from ackproof.audit.answer import Alternative, Answer, Audit, Decision, Effect, Risk, Runs
+from ackproof.audit.answer import (
+    Alternative,
+    Answer,
+    Assumed,
+    Audit,
+    Decision,
+    Effect,
+    Risk,
+    Runs,
+)
 from ackproof.audit.assumption import When
 from ackproof.audit.failure import Failure, Failures
 from ackproof.audit.finishing import finished
-from ackproof.audit.merging import Assumed, grid
+from ackproof.audit.merging import grid
 from ackproof.audit.table import table
 from ackproof.own_config.configuration import JAVA_CLIENT, Default, FileRead, FileRefused, Given
 from support.origins import at

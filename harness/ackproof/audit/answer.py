@@ -6,9 +6,10 @@ form (`ackproof.audit/1`), in which no key changes its meaning.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from ackproof.audit.assumption import Condition, When
@@ -17,7 +18,6 @@ from ackproof.own_config.configuration import FileRead, FileRefused, Given, Orig
 from ackproof.own_config.uses import Uses
 
 if TYPE_CHECKING:
-    from ackproof.audit.merging import Assumed
     from ackproof.audit.setups import Setup
 
 SCHEMA = "ackproof.audit/1"
@@ -292,6 +292,45 @@ class Grid:
             survives=(*self.survives, *other.survives),
             undecided=(*self.undecided, *other.undecided),
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assumed:
+    """The answers under each combination of the values that no file states.
+
+    whens: the values of each answer. risks: in parts, which answers share; their own `when` does
+    not repeat these values. parts: the indexes of the parts of each answer, in order.
+    """
+
+    whens: tuple[When, ...]
+    risks: tuple[tuple[Risk, ...], ...]
+    parts: tuple[tuple[int, ...], ...]
+    survives: tuple[tuple[Failures, ...], ...]
+    undecided: tuple[tuple[Failures, ...], ...]
+
+    def only(self, numbers: Sequence[int]) -> Assumed:
+        """Return the answers of these numbers, in this order."""
+        return replace(
+            self,
+            whens=tuple(self.whens[number] for number in numbers),
+            parts=tuple(self.parts[number] for number in numbers),
+            survives=tuple(self.survives[number] for number in numbers),
+            undecided=tuple(self.undecided[number] for number in numbers),
+        )
+
+    def of(self, number: int) -> Iterator[Risk]:
+        """Yield the risks of one answer."""
+        return chain.from_iterable(self.risks[part] for part in self.parts[number])
+
+    def having(self) -> Iterator[tuple[Risk, int]]:
+        """Yield each risk with the answers that have it, as a bit set."""
+        points: dict[int, int] = {}
+        for number, parts in enumerate(self.parts):
+            for part in parts:
+                points[part] = points.get(part, 0) | 1 << number
+        for part, answers in points.items():
+            for risk in self.risks[part]:
+                yield risk, answers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

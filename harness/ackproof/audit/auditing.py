@@ -10,7 +10,16 @@ from itertools import chain
 from typing import TypeVar
 
 from ackproof.audit import merging
-from ackproof.audit.answer import Alternative, Answer, Asked, Audit, Decision, Effect, Risk
+from ackproof.audit.answer import (
+    Alternative,
+    Answer,
+    Asked,
+    Assumed,
+    Audit,
+    Decision,
+    Effect,
+    Risk,
+)
 from ackproof.audit.assumption import When
 from ackproof.audit.changes import best, decided_by
 from ackproof.audit.detail import Detail
@@ -18,7 +27,6 @@ from ackproof.audit.failure import Failures, covers, how_rare
 from ackproof.audit.finishing import judged
 from ackproof.audit.losses import KIND as LOSSES
 from ackproof.audit.losses import Lost, largest_without, lost, traced
-from ackproof.audit.merging import Assumed
 from ackproof.audit.prices import with_prices
 from ackproof.audit.producers import CLIENT, LIBRARY
 from ackproof.audit.replication import failures_of, found_sets
@@ -77,6 +85,7 @@ def audit_clusters(
     version that is not modelled.
     """
     stated = [one for own in clusters for one in own.stated]
+    stated += [one for file in clusters[0].refused for one in file.stated]
     having = [own for own in clusters if any(one.name == topic for one in own.topics)]
     clusters = having if topic and having else clusters
     lookups = Lookups()

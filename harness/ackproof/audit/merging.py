@@ -4,56 +4,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, reduce
 from itertools import chain, repeat
 from operator import or_
 
-from ackproof.audit.answer import Facts, Grid, Risk
+from ackproof.audit.answer import Assumed, Facts, Grid, Risk
 from ackproof.audit.assumption import Versions, When
 from ackproof.audit.failure import Failures, within
 from ackproof.audit.identity import identity
 
 _Value = str | Versions
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Assumed:
-    """The answers under each combination of the values that no file states.
-
-    whens: the values of each answer. risks: in parts, which answers share; their own `when` does
-    not repeat these values. parts: the indexes of the parts of each answer, in order.
-    """
-
-    whens: tuple[When, ...]
-    risks: tuple[tuple[Risk, ...], ...]
-    parts: tuple[tuple[int, ...], ...]
-    survives: tuple[tuple[Failures, ...], ...]
-    undecided: tuple[tuple[Failures, ...], ...]
-
-    def only(self, numbers: Sequence[int]) -> Assumed:
-        """Return the answers of these numbers, in this order."""
-        return replace(
-            self,
-            whens=tuple(self.whens[number] for number in numbers),
-            parts=tuple(self.parts[number] for number in numbers),
-            survives=tuple(self.survives[number] for number in numbers),
-            undecided=tuple(self.undecided[number] for number in numbers),
-        )
-
-    def of(self, number: int) -> Iterator[Risk]:
-        """Yield the risks of one answer."""
-        return chain.from_iterable(self.risks[part] for part in self.parts[number])
-
-    def having(self) -> Iterator[tuple[Risk, int]]:
-        """Yield each risk with the answers that have it, as a bit set."""
-        points: dict[int, int] = {}
-        for number, parts in enumerate(self.parts):
-            for part in parts:
-                points[part] = points.get(part, 0) | 1 << number
-        for part, answers in points.items():
-            for risk in self.risks[part]:
-                yield risk, answers
 
 
 def grid(assumed: Assumed) -> Grid:

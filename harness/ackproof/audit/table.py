@@ -10,6 +10,7 @@ from functools import cached_property
 from ackproof.audit import merging
 from ackproof.audit.answer import (
     Answer,
+    Assumed,
     Cell,
     Column,
     Effect,
@@ -23,7 +24,6 @@ from ackproof.audit.answer import (
 from ackproof.audit.assumption import Condition, Versions
 from ackproof.audit.failure import EVENTS, Failure, Failures, covers, how_rare, kinds, milder
 from ackproof.audit.identity import losses_after
-from ackproof.audit.merging import Assumed
 from ackproof_model.kafka_settings import ACKS, REPLICATION_FACTOR
 
 _SAFE, _UNDECIDED, _NO = Cell(word=Word.SAFE), Cell(word=Word.NOT_DECIDED), Cell(word=Word.NO)

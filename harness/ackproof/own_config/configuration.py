@@ -180,10 +180,14 @@ class FileRead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileRefused:
-    """A file that is not used. reason: what it looks like, and a remedy."""
+    """A file that is not used. reason: what it looks like, and a remedy.
+
+    stated: what it has with known names of settings.
+    """
 
     file: str
     reason: str
+    stated: tuple[Stated, ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -82,7 +82,12 @@ UNRECOGNISED = "no setting of Kafka is recognised"
 
 
 class RefusalError(Exception):
-    """A file cannot be used. The message is shown to the user."""
+    """A file cannot be used. The message is shown to the user.
+
+    stated: what the file has with known names of settings, if its form is known.
+    """
+
+    stated: tuple[Stated, ...] = ()
 
 
 class UnrecognisedError(RefusalError):

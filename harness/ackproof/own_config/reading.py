@@ -30,8 +30,8 @@ from ackproof.own_config.parts import (
     refuse_unrendered,
 )
 from ackproof.own_config.properties import parse
-from ackproof.own_config.stated import stated
-from ackproof.own_config.tree import NotYamlError, without_comments
+from ackproof.own_config.stated import stated, stated_unread
+from ackproof.own_config.tree import NotYamlError, in_base64, without_comments
 from ackproof.scenario.kafka_keys import known
 
 #: More than any configuration has.
@@ -164,7 +164,7 @@ def _combined(paths: Sequence[tuple[Path, Hint]], kafka: str = "") -> tuple[OwnC
 
 def _together(outcomes: Sequence[_Outcome], kafka: str) -> tuple[OwnConfig, ...]:
     refused = [
-        FileRefused(file=name, reason=str(refusal))
+        FileRefused(file=name, reason=str(refusal), stated=refusal.stated)
         for name, refusal in outcomes
         if isinstance(refusal, RefusalError)
     ]
@@ -305,7 +305,7 @@ def _outcome(
     name: str, data: bytes, hint: Hint, near: _Near, *, mentioned: bool = False
 ) -> _Outcome:
     text = _decoded(data)
-    if mentioned and name.endswith(_TREES) and not _mentions().search(text):
+    if mentioned and name.endswith(_TREES) and not any(map(_mentions().search, _texts(text))):
         return name, UnrecognisedError("it mentions no setting of Kafka", known=False)
     source = Source(
         name=name,
@@ -316,15 +316,26 @@ def _outcome(
     )
     try:
         part = _understood(source)
+    except UnrecognisedError as refusal:
+        return name, refusal
     except RefusalError as refusal:
+        refusal.stated = stated_unread(source)
         return name, refusal
     except NotYamlError as error:
         if _language(source) == "Shell":
             return name, _unrecognised(source)
         where = f" (line {error.line})" if error.line else ""
-        return name, RefusalError(f"not valid YAML or JSON{where}: {error}")
+        invalid = RefusalError(f"not valid YAML or JSON{where}: {error}")
+        invalid.stated = stated_unread(source)
+        return name, invalid
     warnings = tuple(dict.fromkeys((*source.warnings, *part.warnings)))
     return name, replace(part, warnings=warnings, stated=stated(source, part))
+
+
+def _texts(text: str) -> Iterator[str]:
+    """Yield the text of a file, and the texts that it has in base64."""
+    yield text
+    yield from in_base64(text)
 
 
 def _understood(source: Source) -> Part:

@@ -24,7 +24,7 @@ from ackproof.own_config.configuration import (
 )
 from ackproof.own_config.names import dotted, is_stated, last_words, prefix_of
 from ackproof.own_config.parts import Part, Source, secret
-from ackproof.own_config.tree import Block, NotYamlError, Text, decoded
+from ackproof.own_config.tree import Block, NotYamlError, Text
 from ackproof.own_config.uses import chart_name
 from ackproof_model.kafka_settings import ACKS
 
@@ -58,6 +58,11 @@ def stated(source: Source, part: Part) -> tuple[Stated, ...]:
     ]
     named = (one for one in taken if one.bearer != "count" and is_stated(one.key))
     return tuple(dict.fromkeys(chain(named, others)))
+
+
+def stated_unread(source: Source) -> tuple[Stated, ...]:
+    """Return the settings with a known name of a file that no reader understands."""
+    return tuple(_named(source))
 
 
 def _part_of_longer(one: Stated, at_line: Iterable[Stated]) -> bool:
@@ -172,21 +177,12 @@ def _leaves(documents: Sequence[object]) -> Iterator[tuple[tuple[str, ...], Text
 def _children(
     node: Block | list[object], path: tuple[str, ...]
 ) -> Iterator[tuple[object, tuple[str, ...]]]:
-    """Yield what a node has, with the path of each; `{name: A, value: b}` is `A: b`.
-
-    The data of a Secret of Kubernetes is in base64.
-    """
+    """Yield what a node has, with the path of each; `{name: A, value: b}` is `A: b`."""
     if isinstance(node, list):
         yield from ((one, path) for one in node)
         return
     names = [node.get(key) for key in ("name", "Name", "key")]
     name = next((one for one in names if isinstance(one, Text)), None)
-    coded = node.get("data") if node.get("kind") == "Secret" else None
-    if isinstance(coded, Block):
-        of_secret = coded.items()
-        yield from (
-            (decoded(one), (*path, "data", key)) for key, one in of_secret if isinstance(one, Text)
-        )
     for key, value in node.items():
         named = key in ("value", "Value") and name is not None
         yield value, (*path, str(name) if named else key)

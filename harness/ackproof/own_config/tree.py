@@ -141,6 +141,8 @@ class _Grown:
                 merged = self.value(value_node)
                 for source in merged if isinstance(merged, list) else [merged]:
                     _merge(block, source)
+        if block.get("kind") == "Secret" and isinstance(data := block.get("data"), Block):
+            data.update({key: _decoded(one) for key, one in data.items() if isinstance(one, Text)})
         return block
 
 
@@ -208,10 +210,19 @@ def mappings(node: object, depth: int = 0) -> Iterator[Block]:
         yield from mappings(child, depth + 1)
 
 
-def decoded(value: Text) -> Text:
-    """Return the text of a value in base64; an empty text if it has none."""
+def _decoded(value: Text) -> Text:
+    """Return a value of a Secret of Kubernetes, which is in base64; an empty text if it is not."""
+    return Text.at(_of_base64(value), value.line)
+
+
+def in_base64(text: str) -> Iterator[str]:
+    """Yield what is in base64 in a text that has a Secret of Kubernetes, without parsing it."""
+    if re.search(r"kind[\"']?\s*:\s*[\"']?Secret\b", text):
+        yield from map(_of_base64, re.findall(r"[A-Za-z0-9+/]{8,}={0,2}", text))
+
+
+def _of_base64(text: str) -> str:
     try:
-        text = base64.b64decode(re.sub(r"\s", "", value), validate=True).decode()
+        return base64.b64decode(re.sub(r"\s", "", text), validate=True).decode()
     except ValueError:
-        return Text.at("", value.line)
-    return Text.at(text, value.line)
+        return ""

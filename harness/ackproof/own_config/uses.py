@@ -29,6 +29,7 @@ class Reason(StrEnum):
     OTHER_PLACE = "the reader takes this setting from another place of the file"
     OTHER_FILE = "a later file has another value, which is taken"
     OUTRANKED = "another source outranks it"
+    FILE_REFUSED = "its file is not read, for the reason that stands beside its name"
     NO_VALUE = "it is empty, or something else fills it in"
     NOT_CHOSEN = "an option leaves out its topic, client or profile"
     OTHER_KIND = "Kafka has no such setting of a broker, a topic or a client where it stands"
@@ -182,7 +183,11 @@ def of_audit(
             return None
         return Reason.OTHER_FILE if (one.bearer, one.key) in taken else Reason.NOT_CHOSEN
 
+    unread = {one for own in clusters for file in own.refused for one in file.stated}
+
     def reason_of(one: Stated) -> Why:
+        if one in unread:
+            return Reason.FILE_REFUSED
         if one not in answered:
             return Reason.NOT_CHOSEN
         if one.bearer in ("", "count"):

@@ -37,7 +37,7 @@ def document(audit: Audit) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "read": [asdict(one) for one in audit.read],
-        "refused": [asdict(one) for one in audit.refused],
+        "refused": [{"file": one.file, "reason": one.reason} for one in audit.refused],
         "warnings": audit.warnings,
         "kafka": {"version": _given(audit.version), "mode": _given(audit.mode)},
         "promises": audit.promises,

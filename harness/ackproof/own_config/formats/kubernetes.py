@@ -18,7 +18,6 @@ from ackproof.own_config.tree import (
     NotYamlError,
     Text,
     block,
-    decoded,
     items,
     mappings,
     text,
@@ -50,18 +49,15 @@ def read(source: Source) -> Part | None:
     return None if part.empty else part
 
 
-#: Where resources with files or variables have them: as plain text, or in base64.
-_DATA = {"ConfigMap": ("data", ""), "Secret": ("stringData", "data")}
+#: Where resources with files or variables have them; the last one counts.
+_DATA = {"ConfigMap": ("data",), "Secret": ("data", "stringData")}
 
 
 def _data(resource: object) -> Block:
     """Return the files and variables of a ConfigMap or a Secret."""
-    plain, coded = _DATA[str(text(resource, "kind"))]
     found = Block(block(resource).line)
-    if coded:
-        of_secret = block(resource, coded).items()
-        found.update({key: decoded(one) for key, one in of_secret if isinstance(one, Text)})
-    found.update(block(resource, plain))
+    for place in _DATA[str(text(resource, "kind"))]:
+        found.update(block(resource, place))
     return found
 
 

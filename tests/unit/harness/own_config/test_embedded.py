@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+from pathlib import Path
+
 import pytest
 
 from ackproof.own_config.configuration import OwnConfig
-from ackproof.own_config.reading import read_texts
+from ackproof.own_config.reading import read_clusters, read_texts
 from support.origins import at
 
 DRIVER = """\
@@ -55,6 +58,30 @@ def test_a_file_in_a_map_or_a_secret_is_read(kind: str, place: str) -> None:
         "  server.properties: |-\n    default.replication.factor=2\n"
     )
     assert own.broker["default.replication.factor"].source == at("file.yaml:6")
+
+
+ONE = base64.b64encode(b"1").decode()
+ACKS_1 = base64.b64encode(b"acks=1\nclient.id=a\n").decode()
+
+
+@pytest.mark.parametrize("data", [f"ACKS: {ONE}", f"app: {ACKS_1}"], ids=["variable", "file"])
+@pytest.mark.parametrize("in_folder", [False, True])
+def test_the_data_of_a_secret_is_in_base64(data: str, in_folder: bool, tmp_path: Path) -> None:
+    """A folder has it read, too, although no word of its text is Kafka's."""
+    secret = tmp_path / "secret.yaml"
+    secret.write_text(f"kind: Secret\nmetadata: {{name: a}}\ndata: {{{data}}}\n")
+    [own] = read_clusters([tmp_path if in_folder else secret])
+    assert [one.settings["acks"].value for one in own.producers] == ["1"]
+
+
+def test_a_secret_without_names_of_kafka_is_passed_over_in_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "producer.properties").write_text("acks=all\n")
+    (tmp_path / "secret.yaml").write_text(
+        f"kind: Secret\ndata: {{token: {ONE}, key: {ONE}{ONE}}}\n"
+    )
+    [own] = read_clusters([tmp_path])
+    assert [one.file for one in own.read] == [str(tmp_path / "producer.properties")]
+    assert own.refused == ()
 
 
 def test_an_example_beside_the_files_of_a_map_is_not_read() -> None:

@@ -437,6 +437,28 @@ def test_the_text_has_a_line_and_json_every_setting(capsys: pytest.CaptureFixtur
     assert "no rule of this answer reads it: num.network.threads (server.properties:8)" in out
 
 
+def test_names_in_a_refused_file_are_reported() -> None:
+    template = (
+        "{{- if .Values.kafka }}\nmin.insync.replicas={{ .Values.isr }}\n"
+        "enable.idempotence=false\n{{- end }}\n"
+    )
+    clusters = texts(server_properties=BROKERS, values_properties=template)
+    [refused] = clusters[0].refused
+    assert refused.file == "values.properties"
+    unused = {
+        (one.key, str(one.source)): one.reason for one in audit_clusters(clusters).uses.unused
+    }
+    assert unused["min.insync.replicas", "values.properties:2"] is Reason.FILE_REFUSED
+    assert unused["enable.idempotence", "values.properties:3"] is Reason.FILE_REFUSED
+    assert ("min.insync.replicas", "server.properties:6") not in unused  # the control: it is read
+
+
+def test_a_file_without_settings_of_kafka_has_no_names_to_report() -> None:
+    clusters = texts(server_properties=BROKERS, other_yaml="retries: 3\nuser: a\n")
+    assert [one.stated for one in clusters[0].refused] == [()]
+    assert Reason.FILE_REFUSED not in of_audit(clusters).values()
+
+
 def test_a_secret_is_named_without_its_value() -> None:
     clusters = texts(server_properties=BROKERS + "ssl.keystore.password=hidden\n")
     stated = [one for own in clusters for one in own.stated if one.key == "ssl.keystore.password"]
