@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import signal
 import sys
 import threading
@@ -121,6 +122,7 @@ def _options(
     """Test whether a Kafka cluster keeps every record that it acknowledged, under faults."""
 
 
+_LINE_BREAK = re.compile(r"(?<!\n)\n(?!\n)")
 #: What typer returns after a KeyboardInterrupt: 128 + SIGINT.
 _INTERRUPTED = 130
 #: A closed terminal (SIGHUP) is handled like Ctrl-C.
@@ -155,7 +157,11 @@ def _built(name: str) -> Any:
         alone.add_typer(command, name=name, rich_help_panel=panel)
     else:
         alone.command(name, rich_help_panel=panel)(command)
-    return cast("TyperGroup", get_command(alone)).commands[name]
+    built = cast("TyperGroup", get_command(alone)).commands[name]
+    for one in (built, *getattr(built, "commands", {}).values()):
+        # In a paragraph of help, typer prints the line breaks of the docstring.
+        one.help = _LINE_BREAK.sub(" ", one.help or "")
+    return built
 
 
 @cache

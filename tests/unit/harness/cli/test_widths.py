@@ -47,3 +47,14 @@ def test_no_word_breaks(
         return set(_BOXES.sub(" ", captured.out + captured.err).split())
 
     assert words(80) <= words(500)
+
+
+def test_a_paragraph_of_help_fills_its_lines() -> None:
+    broken = []
+    for path in commands(command_tree()):
+        command: Any = command_tree()
+        for name in path:
+            command = command.commands[name]
+        if any("\n" in paragraph for paragraph in command.help.split("\n\n")):
+            broken.append(path)
+    assert broken == []
