@@ -87,7 +87,7 @@ def test_elections_of_the_preferred_replica_alone_lose_after_three_ends(
     assert not may_miss_an_epoch(question(), counts, balanced=False)
 
 
-@pytest.mark.parametrize("minimum", [1, 2])
+@pytest.mark.parametrize("minimum", [pytest.param(1, marks=pytest.mark.slow), 2])
 @pytest.mark.parametrize(
     ("counts", "lost"),
     [
@@ -111,6 +111,7 @@ def test_two_replicas_that_move_are_not_known_to_keep_what_a_third_may_have_trun
     assert not may_miss_an_epoch(sole, Counts(**counts), balanced=True)
 
 
+@pytest.mark.slow
 def test_moves_may_change_the_preferred_replica_which_the_balancer_elects(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
