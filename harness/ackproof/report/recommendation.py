@@ -6,15 +6,24 @@ for safer settings and versions (`Overview.safer`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cache
 
 from ackproof.comparison.store import begun
 from ackproof.comparison.summary import Cell, Summary
+from ackproof.errors import ScenarioError
 from ackproof.report import comparison as trials
 from ackproof.report import formatting as fmt
 from ackproof.report import wording
 from ackproof.runs.overview import Safer, SaferStep
 from ackproof.runs.verdict import REMOVED, PartAvailability, Verdict, Word
+from ackproof_model.kafka_settings import (
+    ACKS,
+    DEFAULT_REPLICATION_FACTOR,
+    ENABLE_IDEMPOTENCE,
+    MIN_INSYNC_REPLICAS,
+    UNCLEAN_LEADER_ELECTION_ENABLE,
+)
 
 _PROVEN = "the model finds no way to lose an acked record under these faults"
 _BEYOND = (
@@ -54,10 +63,57 @@ def _of_group(cells: Sequence[Cell], summary: Summary, among: str) -> list[str]:
     else:
         use = f"Of {among}, use" if among else "Use"
         lines = [f"{use} {name}: {_kept(safest, summary)}."]
-        lines += filter(None, [price(safest, summary), _BEYOND])
+        modelled = {**summary.shared, **safest.settings} if safest.predicted else {}
+        lines += filter(None, [price(safest, summary), _beyond(modelled)])
     if safest.safer and (more := _of_settings(safest.safer)) and safest.safer.steps:
         lines.append(f"To go further than {name}: {more}")
     return lines
+
+
+def _beyond(settings: Mapping[str, str]) -> str:
+    """Return what an audit says of a configuration, whatever the faults of the comparison are."""
+    own = {key: settings.get(key, "") for key in ("Kafka", "replication_factor", *_AUDITED)}
+    headline = _audited(tuple(own.items())) if all(own.values()) else ""
+    if not headline:
+        return _BEYOND
+    return (
+        "This is about these faults. Can these settings lose acknowledged records otherwise? "
+        f"`ackproof audit` says: {headline}."
+    )
+
+
+#: The settings of a comparison that an audit reads, by the file that has them.
+_OF_BROKERS = (MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION_ENABLE)
+_OF_PRODUCERS = (ACKS, ENABLE_IDEMPOTENCE)
+_AUDITED = (*_OF_BROKERS, *_OF_PRODUCERS)
+
+
+@cache
+def _audited(settings: tuple[tuple[str, str], ...]) -> str:
+    """Return the headline of an audit; '' if the version is not modelled."""
+    from ackproof.audit.auditing import audit_clusters
+    from ackproof.audit.detail import Detail
+    from ackproof.audit.finishing import finished
+    from ackproof.audit.outputs.summary import summaries
+    from ackproof.own_config.reading import read_texts
+
+    own = dict(settings)
+    brokers = {DEFAULT_REPLICATION_FACTOR: own["replication_factor"]}
+    brokers |= {key: own[key] for key in _OF_BROKERS}
+    files = {
+        "server.properties": brokers,
+        "producer.properties": {key: own[key] for key in _OF_PRODUCERS},
+    }
+    texts = {
+        name: "".join(f"{key}={value}\n" for key, value in of_file.items()).encode()
+        for name, of_file in files.items()
+    }
+    try:
+        clusters = read_texts(texts, kafka=own["Kafka"])
+        audit = finished(audit_clusters(clusters, detail=Detail.NOTHING))
+    except ScenarioError:
+        return ""
+    return summaries(audit)[0].headline
 
 
 def preference(cell: Cell) -> tuple[float, bool, bool, float, float]:

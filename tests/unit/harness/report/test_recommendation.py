@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ackproof.audit import request
+from ackproof.audit.outputs.summary import summaries
 from ackproof.comparison.summary import summary_of
 from ackproof.report import recommendation
 from ackproof.runs.overview import Safer, SaferStep
@@ -52,6 +55,29 @@ def test_the_advice_is_the_configuration_without_loss_and_its_price(acks_1, acks
     for made in (keeping, unproven):
         assert advised(losing, made)[0].startswith(f"Use '{acks_all.verdict.name}': ")
         assert "\n".join(advised(losing, made)) == snapshot
+
+
+@pytest.mark.parametrize("acks", ["all", "1"])
+def test_what_an_audit_says_beyond_the_faults_is_what_it_says_of_the_files(
+    acks_1, acks_all, tmp_path: Path, acks: str
+) -> None:
+    kept = {"acks-all": acks_all, "acks-1": acks_1}["acks-" + acks]
+    kept = altered(kept, 1.0, 1.0, observed={**kept.verdict.observed, "lost": 0})
+    (line,) = [one for one in advised(kept) if one.startswith("This is about these faults")]
+    stated = {**kept.verdict.configuration}
+    files = [tmp_path / "server.properties", tmp_path / "producer.properties"]
+    files[0].write_text(
+        "default.replication.factor=3\nmin.insync.replicas=2\nunclean.leader.election.enable=false\n"
+    )
+    producer = {"acks": acks, "enable.idempotence": str(stated["enable.idempotence"]).lower()}
+    files[1].write_text("".join(f"{key}={value}\n" for key, value in producer.items()))
+    audit = request.audit(request.Request(files=tuple(files), kafka=kept.verdict.kafka_version))
+    assert line.endswith(f"`ackproof audit` says: {summaries(audit)[0].headline}.")
+
+
+def test_a_cluster_that_is_not_modelled_has_no_audit(acks_all) -> None:
+    other = altered(acks_all, 1.0, 1.0, predicted={"lost": None})
+    assert not any("`ackproof audit` says:" in line for line in advised(other))
 
 
 def test_a_proven_configuration_is_preferred_to_a_cheaper_lucky_one(acks_1, acks_all):
