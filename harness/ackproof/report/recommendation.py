@@ -17,6 +17,7 @@ from ackproof.report import formatting as fmt
 from ackproof.report import wording
 from ackproof.runs.overview import Safer, SaferStep
 from ackproof.runs.verdict import REMOVED, PartAvailability, Verdict, Word
+from ackproof_model import Profile
 from ackproof_model.kafka_settings import (
     ACKS,
     DEFAULT_REPLICATION_FACTOR,
@@ -100,6 +101,8 @@ def _audited(settings: tuple[tuple[str, str], ...]) -> str:
     own = dict(settings)
     brokers = {DEFAULT_REPLICATION_FACTOR: own["replication_factor"]}
     brokers |= {key: own[key] for key in _OF_BROKERS}
+    if not Profile.of(own["Kafka"]).zookeeper:
+        brokers["process.roles"] = "broker,controller"  # without it 3.3 to 3.9 leave the mode open
     files = {
         "server.properties": brokers,
         "producer.properties": {key: own[key] for key in _OF_PRODUCERS},

@@ -57,22 +57,31 @@ def test_the_advice_is_the_configuration_without_loss_and_its_price(acks_1, acks
         assert "\n".join(advised(losing, made)) == snapshot
 
 
-@pytest.mark.parametrize("acks", ["all", "1"])
+@pytest.mark.parametrize(
+    ("acks", "kafka"), [("all", "4.4.0"), ("1", "4.4.0"), ("all", "3.9.1"), ("all", "2.6.2")]
+)
 def test_what_an_audit_says_beyond_the_faults_is_what_it_says_of_the_files(
-    acks_1, acks_all, tmp_path: Path, acks: str
+    acks_1, acks_all, tmp_path: Path, acks: str, kafka: str
 ) -> None:
-    kept = {"acks-all": acks_all, "acks-1": acks_1}["acks-" + acks]
-    kept = altered(kept, 1.0, 1.0, observed={**kept.verdict.observed, "lost": 0})
-    (line,) = [one for one in advised(kept) if one.startswith("This is about these faults")]
-    stated = {**kept.verdict.configuration}
-    files = [tmp_path / "server.properties", tmp_path / "producer.properties"]
-    files[0].write_text(
-        "default.replication.factor=3\nmin.insync.replicas=2\nunclean.leader.election.enable=false\n"
-    )
-    producer = {"acks": acks, "enable.idempotence": str(stated["enable.idempotence"]).lower()}
-    files[1].write_text("".join(f"{key}={value}\n" for key, value in producer.items()))
-    audit = request.audit(request.Request(files=tuple(files), kafka=kept.verdict.kafka_version))
+    kept = {"all": acks_all, "1": acks_1}[acks]
+    observed = {**kept.verdict.observed, "lost": 0}
+    kept = altered(kept, 1.0, 1.0, observed=observed)
+    compared = summary_of([kept.verdict], [kept.directory])
+    compared.shared["Kafka"] = kafka
+    lines = recommendation.of_comparison(compared)
+    (line,) = [one for one in lines if one.startswith("This is about these faults")]
+    idempotence = str(kept.verdict.configuration["enable.idempotence"]).lower()
+    roles = "" if kafka == "2.6.2" else "process.roles=broker,controller\n"
+    files = {
+        "server.properties": "default.replication.factor=3\nmin.insync.replicas=2\n"
+        f"unclean.leader.election.enable=false\n{roles}",
+        "producer.properties": f"acks={acks}\nenable.idempotence={idempotence}\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    audit = request.audit(request.Request(files=(tmp_path,), kafka=kafka))
     assert line.endswith(f"`ackproof audit` says: {summaries(audit)[0].headline}.")
+    assert "kafka.mode" not in line
 
 
 def test_a_cluster_that_is_not_modelled_has_no_audit(acks_all) -> None:
