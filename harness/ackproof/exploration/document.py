@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ackproof.exploration.coverage import Coverage
+from ackproof.exploration.examined import examined
 from ackproof.planning.compiler import brokers_of
 from ackproof.scenario.model import Scenario
 from ackproof_model.coverage import Pair, Shape
@@ -59,6 +60,18 @@ def document(scenario: Scenario, coverage: Coverage) -> dict[str, Any]:
                 for name, one in coverage.explored.items()
                 for finding in one.findings
             ],
+            "examined": [
+                {
+                    "anomaly": one.anomaly,
+                    "smallest": one.best,
+                    "schedule": _words_of(one.schedule.operations, brokers),
+                    "results": one.results,
+                    "runs": one.runs,
+                    "shown": one.shown,
+                    "done": one.done,
+                }
+                for one in examined(reached.model, coverage.explored)
+            ],
         },
     }
 
@@ -79,7 +92,7 @@ def lines(scenario: Scenario, coverage: Coverage) -> Iterator[str]:
         f"the model reaches {reached.states:,} states and {total} pairs of a step and a change of "
         "leader, ISR and ELR"
     )
-    yield from _explored(coverage)
+    yield from _explored(scenario, coverage)
     explored = sum(not one.not_counted for one in coverage.explored.values())
     yield (
         f"{len(coverage.counted) + explored} runs count: {seen} pairs passed for certain "
@@ -107,7 +120,7 @@ def lines(scenario: Scenario, coverage: Coverage) -> Iterator[str]:
         yield f"and {len(missing) - LISTED} more; --json lists all"
 
 
-def _explored(coverage: Coverage) -> Iterator[str]:
+def _explored(scenario: Scenario, coverage: Coverage) -> Iterator[str]:
     """Yield what an exploration did and found, if there is one."""
     results = coverage.explored
     if not results:
@@ -118,9 +131,16 @@ def _explored(coverage: Coverage) -> Iterator[str]:
     reasons = Counter(one.not_counted for one in results.values() if one.not_counted)
     for reason, number in reasons.most_common():
         yield f"  {number} of them do not count: {reason}"
-    for name, one in results.items():
-        for finding in one.findings:
-            yield f"  FOUND in {name} (runs/{one.run}), {finding.anomaly}: {finding.explanation}"
+    for one in examined(coverage.reached.model, results):
+        found = results[one.best]
+        schedule = operations_in_words(scenario, found.proposal.schedule.operations)
+        yield f"  FOUND in {one.best} (runs/{found.run}), {one.anomaly}: {one.explanation}"
+        yield (
+            f"    by the schedule: {schedule}; found in {one.shown} of its {one.runs} runs, and in "
+            f"{one.results} results; findings/found-{one.anomaly}.yaml repeats it"
+        )
+        if not one.done:
+            yield "    smaller schedules and repetitions are not complete: --for goes on with them"
 
 
 def operations_in_words(scenario: Scenario, operations: Sequence[Operation]) -> str:

@@ -5,6 +5,7 @@
     exploration.json    the scenario, its model and its budgets: one folder has one denominator
     ways.json           the planner's schedules, which take seconds to find
     results/            one file for each run; none is ever changed
+    findings/           for each kind of finding the smallest scenario that shows it
     runs/               run directories of what was found, of what was new, and of what failed
     seeds/              locks, so that no two processes use the same seed
 
@@ -30,6 +31,7 @@ from ackproof.exploration.next_schedule import Ways
 from ackproof.exploration.results import Result
 from ackproof.runs.directory import MOST_BYTES, disk_errors, write_model
 from ackproof.runs.verdict import Record
+from ackproof.scenario.loader import dump
 from ackproof.scenario.model import Scenario
 from ackproof_model.adversary import AdversaryModel
 from ackproof_model.coverage import Reached
@@ -134,6 +136,13 @@ class Folder:
 
     def add(self, result: Result) -> None:
         write_model(self.path / "results" / f"{result.name}.json", result, indent=None)
+
+    def write_finding(self, scenario: Scenario) -> None:
+        path = self.path / "findings" / f"{scenario.name}.yaml"
+        with disk_errors(self.path):
+            path.parent.mkdir(exist_ok=True)
+            with safe_files.replacing(path) as new:
+                dump(scenario, new, defaults=False)
 
     @contextmanager
     def seed(self, asked: int | None, *, first: int) -> Iterator[int]:

@@ -20,6 +20,7 @@ from ackproof.errors import AckproofError, DiskError
 from ackproof.execution.runner import recorded
 from ackproof.exploration.coverage import passed_in
 from ackproof.exploration.document import operations_in_words
+from ackproof.exploration.examined import examined
 from ackproof.exploration.folder import Folder
 from ackproof.exploration.next_schedule import Ways, next_schedule
 from ackproof.exploration.passed import Passed
@@ -190,6 +191,8 @@ class Explorer:
         self.folder.add(result)
         if outcome.run_dir is not None and not kept:
             shutil.rmtree(outcome.run_dir, ignore_errors=True)
+        if outcome.findings or begun.proposal.origin == "examined":
+            self._write_findings()
         share, total = len(seen | new), len(self.everything.pairs)
         text = f"{result.name}: {result.verdict}, {len(new)} new pairs, {share} of {total}"
         if result.not_counted:
@@ -197,3 +200,11 @@ class Explorer:
         self.reporter.note(f"{text} ({share / total:.0%})")
         for finding in result.findings:
             self.reporter.note(f"FOUND {finding.anomaly}: {finding.explanation}")
+
+    def _write_findings(self) -> None:
+        """Write the smallest scenario of each finding, with what it showed how often."""
+        model = self.everything.model
+        for one in examined(model, self.folder.results()):
+            small = explored(self.scenario, model, one.schedule, name=f"found-{one.anomaly}")
+            text = f"{one.anomaly} in {one.shown} of {one.runs} runs; {one.best}: {one.explanation}"
+            self.folder.write_finding(small.model_copy(update={"description": text}))

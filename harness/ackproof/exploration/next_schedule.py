@@ -3,10 +3,11 @@
 The schedule is a function of the seed, the number of the run and these results, so that a stored
 exploration can be followed again.
 
-It aims at the pairs that are missing: the planner's schedule that passes through the most of them
-for its length comes first. A schedule that has run and did not pass through them comes again only
-as long as it has many. Otherwise it mutates the schedule of a run that passed through new pairs, as
-a fuzzer does: the more pairs were new, the more often.
+What was found is examined before anything else (`examined`). Otherwise it aims at the pairs that
+are missing: the planner's schedule that passes through the most of them for its length comes first.
+A schedule that has run and did not pass through them comes again only as long as it has many. Once
+none is left it mutates the schedule of a run that passed through new pairs, as a fuzzer does: the
+more pairs were new, the more often.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
+from ackproof.exploration.examined import examination
 from ackproof.exploration.results import Proposal, Results, Schedule, certain_pairs
 from ackproof_model.adversary import AdversaryModel
 from ackproof_model.coverage import Pair
@@ -67,6 +69,8 @@ def next_schedule(
 
     number: the runs before it with this seed. begun: the schedules that run meanwhile.
     """
+    if examines := examination(ways.model, results, begun):
+        return examines
     chance = Random(f"explore {seed} {number}")  # noqa: S311 - repeatable, not secret
     before = [*(one.proposal.schedule for one in results.values()), *begun]
     tried = Counter(one.operations for one in before)

@@ -24,11 +24,12 @@ class Proposal(Record):
     """A schedule and where it comes from.
 
     aimed: the planner's schedule to pairs that are missing. mutated: a change of the schedule of
-    the result `parent`, which had passed through new pairs. drawn: neither was possible.
+    the result `parent`, which had passed through new pairs. drawn: neither was possible. examined:
+    it examines what `parent` has found.
     """
 
     schedule: Schedule
-    origin: Literal["aimed", "mutated", "drawn"]
+    origin: Literal["aimed", "mutated", "drawn", "examined"]
     parent: str = ""
 
 

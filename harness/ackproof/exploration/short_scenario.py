@@ -20,6 +20,10 @@ _SESSION_MS = 4000
 _HEARTBEAT_MS = 500
 _LAG_MS = 5000
 
+#: A cluster is clean for the next run once brokers have written high watermarks without its topic,
+#: for which the default is five seconds.
+_CHECKPOINT_MS = 1000
+
 #: The most sends a second.
 _MOST_RATE = 200
 
@@ -36,6 +40,7 @@ def shortened(scenario: Scenario) -> Scenario:
         settings |= {session: _SESSION_MS, REPLICA_LAG_TIME_MAX_MS: _LAG_MS}
         if not Profile.of(scenario.kafka).zookeeper:
             settings.setdefault("broker.heartbeat.interval.ms", _HEARTBEAT_MS)
+    settings.setdefault("replica.high.watermark.checkpoint.interval.ms", _CHECKPOINT_MS)
     rate = min(scenario.workload.rate or _MOST_RATE, _MOST_RATE)
     cluster = scenario.cluster.model_copy(update={"settings": settings})
     workload = scenario.workload.model_copy(update={"rate": rate})

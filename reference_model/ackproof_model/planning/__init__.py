@@ -24,3 +24,4 @@ from ackproof_model.planning.variation import Operations as Operations
 from ackproof_model.planning.variation import drawn as drawn
 from ackproof_model.planning.variation import mutated as mutated
 from ackproof_model.planning.variation import permitted as permitted
+from ackproof_model.planning.variation import smaller as smaller

@@ -7,7 +7,7 @@ chance gives the same schedule.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from random import Random
 
@@ -85,6 +85,12 @@ def mutated(model: AdversaryModel, operations: Operations, chance: Random) -> Op
     return None
 
 
+def smaller(model: AdversaryModel, operations: Operations) -> Iterator[Operations]:
+    """Yield each schedule without one operation and what heals it, as far as it is possible."""
+    without = dict.fromkeys(_without(operations, at) for at in range(len(operations)))
+    yield from (each for each in without if permitted(model, each) is not None)
+
+
 def _insert(model: AdversaryModel, operations: Operations, chance: Random) -> Operations:
     kinds = [*(kind for kind, _ in sorted(allowance(model))), OperationKind.WITHHOLD, *HEALS]
     kind = chance.choice(kinds)
@@ -100,10 +106,11 @@ def _insert(model: AdversaryModel, operations: Operations, chance: Random) -> Op
 
 
 def _drop(_model: AdversaryModel, operations: Operations, chance: Random) -> Operations:
-    """Drop an operation, and what heals it."""
-    if not operations:
-        return operations
-    at = chance.randrange(len(operations))
+    return _without(operations, chance.randrange(len(operations))) if operations else operations
+
+
+def _without(operations: Operations, at: int) -> Operations:
+    """Return the operations without one, and without what heals it."""
     dropped = operations[at]
     later = list(operations[at + 1 :])
     heal = next((one for one in later if _heals(one, dropped)), None)

@@ -19,6 +19,7 @@ from ackproof.exploration.passed import Passed
 from ackproof.exploration.results import NOT_RUN
 from ackproof.progress import ConsoleReporter
 from ackproof.runs.verdict import Finding
+from ackproof.scenario.loader import load
 from ackproof_model.coverage import Pair, Reached
 from ackproof_model.planning import carried_out
 from unit.harness.exploration.explorations import SCENARIO, opened, proposed_again, reached
@@ -105,6 +106,10 @@ def test_a_run_is_kept_if_it_found_something_or_was_new(
     assert "FOUND lost: 3 are gone" in text
     assert "3-00000: holds, 0 new pairs, 0 of 40 (does not count: it is not explained)" in text
     assert [one.run for one in runs.folder.results().values()] == ["", "1", ""]
+    [written] = (runs.folder.path / "findings").iterdir()
+    (found,) = load(written)
+    assert written.name == "found-lost.yaml"
+    assert found.scenario.description == "lost in 1 of 1 runs; 3-00001: 3 are gone"
     assert [path.name for path in runs.folder.runs.iterdir()] == ["1"]
 
 

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
+from ackproof.exploration.examined import REPEATED, examined
 from ackproof.exploration.folder import Folder
 from ackproof.exploration.next_schedule import Ways, next_schedule
 from ackproof.exploration.results import (
+    Proposal,
     Result,
     Results,
     Schedule,
     certain_pairs,
     counts,
 )
-from ackproof_model.planning import permitted
+from ackproof.runs.verdict import Finding
+from ackproof_model.planning import Operation, OperationKind, permitted
 from unit.harness.exploration.explorations import opened, proposed_again, reached
 
 
@@ -109,3 +113,67 @@ def test_a_schedule_that_did_not_lead_to_its_pairs_is_left_after_some_tries(
     )
     assert tried.keys() == ways.pairs.keys()
     assert max(tried.values()) < 8
+
+
+LOST = Finding(anomaly="lost", predicted="impossible", observed=3, explanation="3 are gone")
+
+
+#: Brokers with a planted defect lose if a schedule has both.
+NEEDED = (
+    Operation(kind=OperationKind.KILL, broker=2),
+    Operation(kind=OperationKind.WITHHOLD, broker=0, settled=False),
+)
+FIRST = Schedule(
+    operations=(
+        *NEEDED,
+        Operation(kind=OperationKind.JOIN, broker=0, ends=OperationKind.WITHHOLD),
+        Operation(kind=OperationKind.START, broker=2),
+    ),
+    records=20,
+)
+
+
+def found_out(ways: Ways, *, shows: Callable[[int], bool]) -> dict[str, Result]:
+    """Explore from a result that found something, until nothing is left to examine."""
+    results: dict[str, Result] = {}
+    result = Result(
+        seed=3,
+        number=0,
+        known={},
+        proposal=Proposal(schedule=FIRST, origin="drawn"),
+        verdict="violated",
+        reason="",
+        findings=(LOST,),
+    )
+    while not results or result.proposal.origin == "examined":
+        results[result.name] = result
+        result = ran(3, results, [], ways)
+        if set(NEEDED) <= set(result.proposal.schedule.operations) and shows(result.number):
+            result = result.model_copy(update={"findings": (LOST,)})
+    return results
+
+
+def test_a_finding_is_reduced_and_repeated_before_anything_else(tmp_path: Path) -> None:
+    _, ways = opened(tmp_path / "explored")
+    [found] = examined(ways.model, found_out(ways, shows=lambda _: True))
+    assert found.schedule == Schedule(operations=NEEDED, records=20)
+    assert (found.runs, found.shown, found.done) == (1 + REPEATED, 1 + REPEATED, True)
+
+    [found] = examined(ways.model, found_out(ways, shows=lambda number: number % 2 == 0))
+    assert found.schedule == Schedule(operations=NEEDED, records=20)
+    assert found.shown < found.runs
+    assert found.runs == 1 + REPEATED
+
+    [found] = examined(ways.model, found_out(ways, shows=lambda _: False))
+    assert found.schedule == FIRST
+    assert (found.runs, found.shown, found.results) == (1 + REPEATED, 1, 1)
+
+
+def test_a_schedule_that_runs_meanwhile_is_not_examined_again(tmp_path: Path) -> None:
+    _, ways = opened(tmp_path / "explored")
+    results = found_out(ways, shows=lambda _: True)
+    del results[max(results)]
+    [found] = examined(ways.model, results)
+    assert not found.done
+    assert next_schedule(3, 99, results, begun=[], ways=ways).origin == "examined"
+    assert next_schedule(3, 99, results, begun=[found.schedule], ways=ways).origin != "examined"
