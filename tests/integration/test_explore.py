@@ -88,6 +88,7 @@ def test_the_coverage_grows_and_another_call_continues(
     assert then[-1] > first[-1]
 
 
+@pytest.mark.timeout(3600)
 def test_a_loss_is_reduced_and_repeated(
     tmp_path: Path, engine: DockerClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -33,7 +33,7 @@ class FakeEngine:
         containers: Labelled = (),
         networks: Labelled = (),
         volumes: Labelled | None = None,
-        errors: Mapping[str, list[APIError]] | None = None,
+        errors: Mapping[str, list[Exception]] | None = None,
         running: Collection[str] = (),
         info: Mapping[str, Any] | None = None,
         version: Mapping[str, Any] | None = None,

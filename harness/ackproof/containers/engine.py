@@ -315,6 +315,7 @@ def _explanation(error: Any) -> str:
 def _remove(client: DockerClient, item: Leftover) -> tuple[bool, str]:
     """Return whether the object was removed, and the engine's reason if it refused."""
     from docker.errors import APIError, NotFound
+    from requests import Timeout
     from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
     def in_use(error: BaseException) -> bool:
@@ -340,4 +341,6 @@ def _remove(client: DockerClient, item: Leftover) -> tuple[bool, str]:
         if item.kind == "container" and "already in progress" in reason:
             return False, ""
         return False, f"{item.kind} {item.name}: {reason}"
+    except Timeout:
+        return False, f"{item.kind} {item.name}: the engine, which is busy, did not answer in time"
     return True, ""

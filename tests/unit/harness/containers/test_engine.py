@@ -11,6 +11,7 @@ import docker
 import pytest
 from docker.context import ContextAPI
 from docker.errors import APIError, DockerException
+from requests import ReadTimeout
 
 from ackproof.containers import engine
 from ackproof.errors import EngineError, ExitCode
@@ -264,6 +265,15 @@ class TestLeftovers:
         monkeypatch.setattr(engine, "REMOVAL_WAIT_S", 0.0)
         kept = ("network n: network n has active endpoints",)
         assert removed() == engine.Removed(volumes=1, kept=kept)
+
+    def test_an_engine_that_does_not_answer_keeps_an_object_and_not_the_others(self, dead_pid):
+        fake = FakeEngine(
+            containers=[("c", marks(dead_pid))],
+            volumes=[("slow", marks(dead_pid)), ("v", marks(dead_pid))],
+            errors={"slow": [ReadTimeout()]},
+        )
+        kept = ("volume slow: the engine, which is busy, did not answer in time",)
+        assert engine.remove_leftovers(fake) == engine.Removed(containers=1, volumes=1, kept=kept)
 
 
 @pytest.mark.cluster
