@@ -20,6 +20,7 @@ class Subject:
     #: The documented examples of `keys`.
     examples: tuple[str, ...]
     consequence: str
+    answers: str = "not modelled and not judged, so no answer covers it"
 
     def has(self, key: str, value: object) -> bool:
         return bool(
@@ -41,7 +42,9 @@ SUBJECTS = (
         keys=r"group\.share\..+|share\.(coordinator\..+|version|acknowledgement\.mode)",
         value=r"(?!0$).+",
         examples=("group.share.*", "share.coordinator.*", "share.version"),
-        consequence="a share group may skip or repeat records (KIP-932)",
+        consequence="a share group may skip or repeat records (KIP-932): no prediction and no "
+        "audit covers it; a run judges groups with `via: share`",
+        answers="not modelled, and judged only of groups with via: share",
     ),
     Subject(
         name="mirrors",
@@ -83,7 +86,7 @@ def beyond(settings: Mapping[str, object]) -> Iterator[tuple[str, str]]:
             if subject.has(key, value):
                 yield (
                     key,
-                    f"{subject.name}: not modelled and not judged, so no answer covers it: "
-                    f"{subject.consequence}; docs/reference/scope.md",
+                    f"{subject.name}: {subject.answers}: {subject.consequence}; "
+                    "docs/reference/scope.md",
                 )
                 break

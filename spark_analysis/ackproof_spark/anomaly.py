@@ -16,6 +16,7 @@ class ShownBy(Enum):
     CONSUMERS = auto()
     #: Consumers or the probe.
     READS = auto()
+    SHARE_GROUPS = auto()
 
 
 class Anomaly(StrEnum):
@@ -47,6 +48,11 @@ class Anomaly(StrEnum):
     NONMONOTONIC_POLL = "nonmonotonic-poll", ShownBy.CONSUMERS
     READ_THEN_GONE = "read-then-gone", ShownBy.READS
     MISPLACED_READ = "misplaced-read", ShownBy.READS
+    UNDELIVERED = "undelivered", ShownBy.SHARE_GROUPS
+    OVER_DELIVERED = "over-delivered", ShownBy.SHARE_GROUPS
+    DELIVERED_AFTER_ACCEPT = "delivered-after-accept", ShownBy.SHARE_GROUPS
+    ARCHIVED_UNPROCESSED = "archived-unprocessed", ShownBy.SHARE_GROUPS
+    REDELIVERED = "redelivered", ShownBy.SHARE_GROUPS
 
 
 def _shown_by(tables: ShownBy) -> tuple[Anomaly, ...]:
@@ -58,9 +64,10 @@ OF_REPLICAS = _shown_by(ShownBy.REPLICAS)
 OF_TRANSACTIONS = _shown_by(ShownBy.TRANSACTIONS)
 OF_CONSUMERS = _shown_by(ShownBy.CONSUMERS)
 OF_READS = _shown_by(ShownBy.READS)
+OF_SHARE_GROUPS = _shown_by(ShownBy.SHARE_GROUPS)
 
 #: Anomalies that need more tables than the ledger and the final log.
-OF_CLIENTS = (*OF_TRANSACTIONS, *OF_CONSUMERS, *OF_READS)
+OF_CLIENTS = (*OF_TRANSACTIONS, *OF_CONSUMERS, *OF_READS, *OF_SHARE_GROUPS)
 
 #: Anomalies with a prediction. `unseen` has none: Kafka does not cause it.
 PREDICTED = tuple(one for one in (*OF_LOG, *OF_REPLICAS) if one is not Anomaly.UNSEEN)

@@ -153,6 +153,30 @@ EFFECTS = _table("""
     sequence bigint?, processed_at timestamp
 """)
 
+#: One row a record that a poll of a share consumer returned, and that its group has acquired with
+#: it; as `reads`. `delivery_count` is the broker's.
+ACQUISITIONS = _table("""
+    consumer bigint, group string, poll bigint, number int, topic string, partition int,
+    offset bigint, producer bigint?, sequence bigint?, delivery_count int?, read_at timestamp
+""")
+
+#: One row an acknowledgement of such a record: `kind` is accept, release or reject. It has no
+#: `answered_at` if the consumer got no answer, and `error` if the brokers refused it.
+ACKNOWLEDGEMENTS = _table("""
+    consumer bigint, group string, poll bigint, number int, topic string, partition int,
+    offset bigint, producer bigint?, sequence bigint?, kind string, asked_at timestamp,
+    answered_at timestamp?, error string?
+""")
+
+#: One row a partition and share group, when its consumers were asked to end. `lag` counts the
+#: records that are neither accepted nor archived, up to the closing record: the group is at rest in
+#: a partition if it is 0. `earliest`: whether the group has to begin at the log's begin.
+#: `delivery_limit`: how often it may get a record.
+SHARE_GROUPS = _table("""
+    group string, topic string, partition int, start_offset bigint?, lag bigint?, earliest boolean,
+    delivery_limit int
+""")
+
 #: Producers from this number on are the probe's, one for each partition. Their sends are in the
 #: ledger, but do not count in the workload's metrics.
 PROBE_PRODUCERS = 1_000_000
@@ -318,6 +342,9 @@ LOCATION = {
     "read_identities": Path("read_identities"),
     "consumer_events": Path("consumer_events"),
     "effects": Path("effects"),
+    "acquisitions": Path("acquisitions"),
+    "acknowledgements": Path("acknowledgements"),
+    "share_groups": Path("share_groups.parquet"),
     "probe": Path("probe"),
     "live_partitions": Path("live/partitions.parquet"),
     "live_windows": Path("live/windows"),

@@ -82,7 +82,7 @@ def connect_producer(
             within_s=TOPIC_S,
         )
     except KafkaException as error:
-        raise _cannot_start(spec, error) from error
+        raise cannot_start(spec, error) from error
     if len(topic.partitions) < spec.partitions:
         raise WorkloadError(
             f"{spec.name} needs {spec.partitions} partitions of {spec.topic!r}, which "
@@ -129,7 +129,7 @@ def connect_consumer(
             }
         )
     except KafkaException as error:
-        raise _cannot_start(spec, error) from error
+        raise cannot_start(spec, error) from error
 
 
 def retry_group_request(request: Callable[[], T]) -> T:
@@ -158,7 +158,7 @@ def _is_transient(failure: BaseException) -> bool:
     return bool(error.retriable() or error.code() in _NO_COORDINATOR)
 
 
-def _cannot_start(spec: ProducerSpec | ConsumerSpec, error: KafkaException) -> WorkloadError:
+def cannot_start(spec: ProducerSpec | ConsumerSpec, error: KafkaException) -> WorkloadError:
     return WorkloadError(
         f"{spec.name} (librdkafka {librdkafka_version()}) cannot start with "
         f"{spec.bootstrap_servers}: {error.args[0].str()}",

@@ -307,5 +307,13 @@ def _by_partition(offsets: Iterable[TopicPartition]) -> dict[int, int]:
     return {one.partition: one.offset for one in offsets}
 
 
+def _begin(spec: ConsumerSpec, page: ProgressPage, secrets: Mapping[str, str]) -> program.Client:
+    if spec.share is None:
+        return ConsumerLoop(spec, page, secrets)
+    from ackproof.clients.share_consumer import ShareLoop  # older librdkafkas have none
+
+    return ShareLoop(spec, page, secrets)
+
+
 if __name__ == "__main__":
-    sys.exit(program.run(ConsumerSpec, ConsumerLoop))
+    sys.exit(program.run(ConsumerSpec, _begin))

@@ -14,10 +14,12 @@ from ackproof.clients.specs import (
     ConsumerSpec,
     ProbeSpec,
     ProducerSpec,
+    ShareSpec,
     TransactionSpec,
 )
 from ackproof.ledger import arrow_stream, conversion, producer_ledger
 from ackproof.scenario.model import Scenario
+from ackproof.scenario.workload import ConsumerGroup
 from ackproof_model.kafka_settings import AUTO_OFFSET_RESET
 from ackproof_spark.record import HEADER_SIZE
 from ackproof_spark.tables import PROBE_PRODUCERS
@@ -118,7 +120,7 @@ class ClientSpecs:
                     java=group.client.java,
                     librdkafka=group.client.librdkafka,
                     settings={
-                        AUTO_OFFSET_RESET: "earliest",
+                        **({} if group.via == "share" else {AUTO_OFFSET_RESET: "earliest"}),
                         **group.settings.as_client_settings(),
                     },
                     poll=group.poll,
@@ -127,11 +129,14 @@ class ClientSpecs:
                     into={topic: scenario.topics[topic].partitions for topic in group.into},
                     transactional_id=self._id(f"{name}-{member}"),
                     id_header=scenario.senders.id_header,
+                    share=self._share(group, number) if group.via == "share" else None,
                     **self._consumer_files(number),
                 )
 
     def next_consumer(self, predecessor: ConsumerSpec, *, number: int) -> ConsumerSpec:
         files = self._consumer_files(number)
+        if predecessor.share is not None:
+            files["share"] = replace(predecessor.share, **self._share_files(number))
         return replace(predecessor, number=number, crash_after=None, **files)
 
     def probe(self) -> ProbeSpec | None:
@@ -180,6 +185,16 @@ class ClientSpecs:
 
     def _id(self, client: int | str) -> str:
         return f"{self._run_dir.name}-{client}"
+
+    def _share(self, group: ConsumerGroup, number: int) -> ShareSpec:
+        words = () if group.acknowledge == "implicit" else group.acknowledge
+        return ShareSpec(acknowledge=words, **self._share_files(number))
+
+    def _share_files(self, number: int) -> dict[str, Any]:
+        return {
+            table: arrow_stream.stream_path(self._run_dir, table, f"consumer-{number}")
+            for table in ("acquisitions", "acknowledgements")
+        }
 
     def _producer_files(self, number: int) -> dict[str, Any]:
         return {

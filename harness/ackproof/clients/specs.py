@@ -13,6 +13,7 @@ from ackproof.scenario.kafka_clients import (
     DELIVERY_TIMEOUT,
     LIBRDKAFKA_PRODUCER,
 )
+from ackproof.scenario.share_groups import Acknowledgement
 from ackproof.scenario.types import Commit, Setting
 from ackproof_model.kafka_settings import (
     AUTO_OFFSET_RESET,
@@ -181,6 +182,20 @@ class ProducerSpec(WorkloadSpec):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ShareSpec:
+    """How a consumer acknowledges records.
+
+    - `acknowledge`: a record at offset n with word n modulo their number, also when it is delivered
+      again; empty if the client accepts the records of a poll with the next one.
+    - `acquisitions`, `acknowledgements`: the files to write.
+    """
+
+    acknowledge: tuple[Acknowledgement, ...]
+    acquisitions: Path
+    acknowledgements: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerSpec(WorkloadSpec):
     """A consumer.
 
@@ -196,6 +211,7 @@ class ConsumerSpec(WorkloadSpec):
     - `reads`, `events`, `effects`: the files to write.
     - `identities`: another one for an application's records, whose ids are in the header
       `id_header`; None if ackproof's producers send.
+    - `share`: of the member of a share group, which has no partitions, commits and `reads`.
     """
 
     noun = "consumer"
@@ -213,6 +229,7 @@ class ConsumerSpec(WorkloadSpec):
     transactional_id: str | None = None
     identities: Path | None = None
     id_header: str = ""
+    share: ShareSpec | None = None
 
     @property
     def columns(self) -> dict[str, Any]:

@@ -9,7 +9,15 @@ from typing import Any
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaException, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
 
 from ackproof.errors import ClusterError
 from ackproof.scenario.topics import TopicSpec
@@ -136,6 +144,22 @@ class Admin:
         except KafkaException as error:
             raise ClusterError(f"a topic cannot be deleted: {refusal(error)}") from error
         self._clients = {}
+
+    def set_group(self, group: str, settings: Mapping[str, object]) -> None:
+        """Set settings of a group; raise ClusterError with Kafka's reason if it refuses."""
+        changes = [
+            ConfigEntry(key, setting_text(value), incremental_operation=AlterConfigOpType.SET)
+            for key, value in settings.items()
+        ]
+        resource = ConfigResource(ResourceType.GROUP, group, incremental_configs=changes)
+        try:
+            for answer in self.client().incremental_alter_configs([resource]).values():
+                answer.result(timeout=60)
+        except KafkaException as error:
+            raise ClusterError(
+                f"the group {group!r} cannot be configured: {refusal(error)}",
+                hint="Check its group_settings, and the limits group.share.* in cluster.settings.",
+            ) from error
 
     def begin_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the earliest offset of each partition.

@@ -28,6 +28,7 @@ from ackproof.cluster.fault_errors import raises_fault_errors
 from ackproof.cluster.hanging_transactions import HangingTransactions
 from ackproof.cluster.interfaces import NodeNetworks, NodeProcesses, PartitionMetadata
 from ackproof.cluster.preflight import Preflight
+from ackproof.cluster.share_groups import ShareGroups
 from ackproof.containers import images
 from ackproof.containers.engine import connect
 from ackproof.errors import ClusterError
@@ -57,6 +58,7 @@ class AttachedCluster(RunningCluster):
     """An attached cluster, as a run uses it. `interfaces` are for faults."""
 
     hanging_transactions: HangingTransactions | None = None
+    share_groups: ShareGroups | None = None
 
     def __init__(
         self, attach: AttachSpec, settings: Mapping[str, str], preflight: Preflight

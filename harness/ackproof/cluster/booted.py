@@ -27,6 +27,7 @@ from ackproof.cluster.node import NodeFactory
 from ackproof.cluster.node_files import bootstrap_checkpoint, new_id
 from ackproof.cluster.nodes import ClusterNodes
 from ackproof.cluster.security import secured
+from ackproof.cluster.share_groups import ShareGroups
 from ackproof.cluster.topic_operations import TopicOperations
 from ackproof.cluster.topology import ZooKeeper, arrange
 from ackproof.containers import fake_clock
@@ -67,6 +68,10 @@ class KafkaCluster(ClusterNodes):
     @property
     def hanging_transactions(self) -> HangingTransactions:
         return HangingTransactions(self.admin, self.run_kafka_tool, self.topology.kafka)
+
+    @property
+    def share_groups(self) -> ShareGroups:
+        return ShareGroups(self.run_kafka_tool)
 
     def create_topics(self, topics: Mapping[str, TopicSpec]) -> None:
         """Create the topics and wait until each of their partitions is at full ISR.

@@ -9,9 +9,10 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from ackproof.clients import forwarding
-from ackproof.clients.supervisor import ClientSupervisor
+from ackproof.clients.supervisor import CONSUME_S, ClientSupervisor
 from ackproof.cluster.booted import KafkaCluster
 from ackproof.cluster.hanging_transactions import HangingTransaction, HangingTransactions
+from ackproof.cluster.share_groups import ShareGroups, SharePosition
 from ackproof.errors import ClusterError
 from ackproof.execution.final_log import take_final_log
 from ackproof.execution.run_state import RunCluster, RunState, now
@@ -20,7 +21,8 @@ from ackproof.progress import Reporter
 from ackproof.proxy.follower_fetches import topic_id
 from ackproof.scenario.model import Scenario
 from ackproof.scenario.removal import removes
-from ackproof.waiting import wait_for
+from ackproof.scenario.share_groups import AUTO_OFFSET_RESET
+from ackproof.waiting import last_result, wait_for
 from ackproof_faults import FaultError, Schedule
 from ackproof_faults.interfaces.cluster import Cluster, TopicPartition
 from ackproof_model.removal import KEEP_EVERYTHING
@@ -210,6 +212,9 @@ def run_final_phase(
     if run.live is not None:
         run.live.end_job(ends)
     if clients.consumers:
+        if scenario.share_groups and cluster.share_groups is not None:
+            with reporter.phase("waiting for share groups to be at rest"):
+                run.troubles += await_rest(scenario, cluster.share_groups, ends, clients, run)
         with reporter.phase("consuming to the end"):
             run.troubles += clients.finish_consumers(ends)
             _take_forwarded(scenario, cluster, run)
@@ -240,6 +245,58 @@ def run_final_phase(
         replicas.result()
     if scenario.senders.leave_no_gap:
         run.troubles += appended_since(ends, cluster.admin.end_offsets)
+
+
+def await_rest(
+    scenario: Scenario,
+    groups: ShareGroups,
+    ends: Mapping[TopicPartition, int],
+    clients: ClientSupervisor,
+    run: RunState,
+    *,
+    within_s: float = CONSUME_S,
+) -> list[str]:
+    """Wait until no share group has a record left, and store what each has; return troubles.
+
+    Its consumers go on meanwhile. The closing records are delivered, too, so that a group at rest
+    has passed every record.
+    """
+    wanted = {partition for partition in ends if partition[0] == scenario.workload.topic}
+    troubles, rows = [], []
+    for name in scenario.share_groups:
+        group = scenario.workload.consumers[name]
+
+        def left(name: str = name) -> dict[TopicPartition, SharePosition]:
+            clients.restart_crashed()
+            try:
+                return {(one.topic, one.partition): one for one in groups.positions(name)}
+            except ClusterError:  # no member has joined yet, or the coordinator moves
+                return {}
+
+        positions = last_result(
+            left,
+            lambda found: all(one in found and found[one].lag == 0 for one in wanted),
+            within_s=within_s,
+        )
+        restless = sorted(one for one in wanted if one not in positions or positions[one].lag != 0)
+        if restless:
+            named = ", ".join(f"{topic}-{partition}" for topic, partition in restless)
+            troubles.append(
+                f"the share group {name} still has records to deliver in {named} after "
+                f"{within_s:g} s"
+            )
+        rows += [
+            {
+                **asdict(position),
+                "group": name,
+                "earliest": group.share_settings[AUTO_OFFSET_RESET] == "earliest",
+                "delivery_limit": scenario.delivery_limit(name),
+            }
+            for partition, position in positions.items()
+            if partition in wanted
+        ]
+    run.write("share_groups", rows)
+    return troubles
 
 
 def _added(scenario: Scenario, cluster: RunCluster) -> list[TopicPartition]:

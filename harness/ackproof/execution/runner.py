@@ -239,6 +239,9 @@ def _boot(
         state.reused = lease.reused
         stack.callback(take_node_logs, lease.cluster, state)
         lease.cluster.create_topics(scenario.topics)
+        for name in scenario.share_groups:
+            settings = scenario.workload.consumers[name].share_settings
+            lease.cluster.admin.set_group(name, settings)
     return lease
 
 

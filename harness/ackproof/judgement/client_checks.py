@@ -38,7 +38,7 @@ from ackproof_spark.tables import (
 #: The tables of each kind of client; each client writes one file of them.
 _TABLES = {
     "producer": ("ledger", "transactions"),
-    "consumer": ("reads", "consumer_events", "effects"),
+    "consumer": ("reads", "consumer_events", "effects", "acquisitions", "acknowledgements"),
 }
 _FILE_NAME = re.compile(r"(?:in-force-)?(producer|consumer)-(\d+)\.(?:json|progress|parquet)")
 
@@ -133,17 +133,21 @@ def probe_coverage(evidence: Evidence) -> Iterator[str]:
 
 def tables_of_clients(evidence: Evidence) -> Iterator[str]:
     scenario, acked = evidence.scenario, evidence.observed["acked"]
-    groups = scenario.workload.consumers
+    groups, shared = scenario.workload.consumers, set(scenario.share_groups)
     processing = {
         name for name, group in groups.items() if Commit(group.commit) is not Commit.TRANSACTION
     }
     implied: dict[str, str] = {}
+    #: The groups that leave rows in a table.
+    of_groups = {
+        "reads": set(groups) - shared,
+        "consumer_events": set(groups),
+        "effects": processing,
+        **dict.fromkeys(("acquisitions", "acknowledgements", "share_groups"), shared),
+    }
     if scenario.workload.transactions is not None:
         implied["transactions"] = "transactional producers"
-    if groups:
-        implied |= {"reads": "consumers", "consumer_events": "consumers"}
-    if processing:
-        implied["effects"] = "consumers"
+    implied |= {table: "consumers" for table, names in of_groups.items() if names}
     for table, clients in implied.items():
         files = evidence.files(table)
         if not files:
@@ -152,7 +156,7 @@ def tables_of_clients(evidence: Evidence) -> Iterator[str]:
             yield f"the scenario has {clients}, and the table {table} is empty"
         elif acked and table != "transactions":
             recorded = set().union(*(table_files.distinct(file, "group") for file in files))
-            for name in sorted((processing if table == "effects" else set(groups)) - recorded):
+            for name in sorted(of_groups[table] - recorded):
                 yield f"the table {table} has nothing of the consumer group {name}"
 
 
@@ -252,7 +256,9 @@ def consumer_tables(evidence: Evidence) -> Iterator[str]:
     forwards = any(group.into for group in evidence.scenario.workload.consumers.values())
     for name, page in evidence.pages("consumer-*").items():
         exact = page.done and not forwards
-        counts = {"reads": page.counted.sent, "effects": page.counted.acked}
+        shares = evidence.file("acquisitions", name).is_file()
+        records = "acquisitions" if shares else "reads"
+        counts = {records: page.counted.sent, "effects": page.counted.acked}
         if forwards:
             del counts["effects"]
         differing = [
@@ -261,7 +267,8 @@ def consumer_tables(evidence: Evidence) -> Iterator[str]:
             if (rows := row_count(evidence.file(table, name))) < count or (exact and rows > count)
         ]
         reads, effects = evidence.file("reads", name), evidence.file("effects", name)
-        if exact and not differing and _fingerprint(reads) != _fingerprint(effects):
+        same = shares or _fingerprint(reads) == _fingerprint(effects)
+        if exact and not differing and not same:
             differing = [f"{name} has processed other records than it read"]
         yield from differing
 

@@ -2,8 +2,8 @@
 
 An observed violation is definite even in an inconclusive run. So is a loss that `expect` accepts,
 if only faults or producers did not do what the scenario says. The absence of an anomaly counts only
-in a conclusive run. `unprocessed` is definite only in a conclusive run, too: consumers that were
-interrupted leave records unprocessed.
+in a conclusive run. So do `unprocessed`, `undelivered` and `archived-unprocessed`: consumers that
+were interrupted leave records unprocessed.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from ackproof_spark.anomaly import (
     OF_CONSUMERS,
     OF_READS,
     OF_REPLICAS,
+    OF_SHARE_GROUPS,
     OF_TRANSACTIONS,
     Anomaly,
 )
@@ -43,7 +44,9 @@ ANOMALY_OF = {
 }
 
 #: Anomalies that a client which ended early shows as well.
-OF_UNFINISHED_WORK = (str(Anomaly.UNPROCESSED),)
+OF_UNFINISHED_WORK = tuple(
+    map(str, (Anomaly.UNPROCESSED, Anomaly.UNDELIVERED, Anomaly.ARCHIVED_UNPROCESSED))
+)
 
 #: The word before `readable` or `writable`, by the probe's answer.
 _WORDS = {"yes": "", "no": "not ", "unknown": "perhaps ", "some": "partly "}
@@ -57,8 +60,11 @@ def inapplicable(scenario: Scenario) -> list[str]:
         anomalies.append(Anomaly.REORDERED)
     if scenario.workload.transactions is None:
         anomalies += OF_TRANSACTIONS
-    if not scenario.workload.consumers:
-        anomalies += OF_CONSUMERS
+    shared = scenario.share_groups
+    if not shared:
+        anomalies += OF_SHARE_GROUPS
+    if len(shared) == len(scenario.workload.consumers):  # a share group may reprocess, too
+        anomalies += [one for one in OF_CONSUMERS if not shared or one is not Anomaly.REPROCESSED]
     if not (scenario.workload.consumers or scenario.workload.probe):
         anomalies += OF_READS
     return [str(anomaly) for anomaly in anomalies]

@@ -235,8 +235,9 @@ INVARIANTS: Sequence[Invariant] = (
     ),
     Invariant(
         name="pages of consumers",
-        question="Do reads and effects have the number of rows that the consumer counted, and the "
-        "same records if it ended by itself and forwards nothing?",
+        question="Do reads (of a share group: acquisitions) and effects have the number of rows "
+        "that the consumer counted, and the same records if it ended by itself, forwards nothing "
+        "and is in no share group?",
         check=client_checks.consumer_tables,
     ),
     Invariant(

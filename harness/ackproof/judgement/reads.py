@@ -1,4 +1,4 @@
-"""What the judge asks of the table `reads`, collected in one pass over each consumer's file."""
+"""What the judge asks of `reads` and `acquisitions`, collected in one pass over each file."""
 
 from __future__ import annotations
 
@@ -37,7 +37,12 @@ LastReads = Mapping[tuple[str, TopicPartition], LastRead]
 def last_reads(evidence: Evidence) -> LastReads:
     """Return the last reads of all consumers."""
     return evidence.once(
-        LastRead, lambda: merged(reads_of(evidence, path) for path in evidence.files("reads"))
+        LastRead,
+        lambda: merged(
+            reads_of(evidence, path)
+            for table in ("reads", "acquisitions")
+            for path in evidence.files(table)
+        ),
     )
 
 

@@ -20,6 +20,8 @@ from ackproof import safe_files
 from ackproof.ledger import acked_log, arrow_stream, producer_ledger, transaction_log
 from ackproof.ledger.acked_log import AckedSend, LogProblems
 from ackproof_spark.tables import (
+    ACKNOWLEDGEMENTS,
+    ACQUISITIONS,
     CONSUMER_EVENTS,
     EFFECTS,
     IDENTITIES,
@@ -212,6 +214,16 @@ def _offset(send: AckedSend) -> int | None:
     return send.offset if acked else None
 
 
+def _with_answers(rows: pa.Table) -> pa.Table:
+    """Return the last row of each acknowledgement: the one with its answer, if there was one.
+
+    A consumer records what it asks for before it asks, so that a SIGKILL hides no request.
+    """
+    polls, numbers = (rows[name].to_pylist() for name in ("poll", "number"))
+    last = {key: index for index, key in enumerate(zip(polls, numbers, strict=True))}
+    return rows.take(pa.array(last.values(), pa.int64()))
+
+
 def close(run_dir: Path) -> None:
     """Convert all streams; a second call changes nothing. Raises `DiskError`."""
     transaction_log.close(run_dir)
@@ -220,5 +232,7 @@ def close(run_dir: Path) -> None:
     arrow_stream.close(run_dir, "read_identities", READ_IDENTITIES)
     arrow_stream.close(run_dir, "consumer_events", CONSUMER_EVENTS)
     arrow_stream.close(run_dir, "effects", EFFECTS)
+    arrow_stream.close(run_dir, "acquisitions", ACQUISITIONS)
+    arrow_stream.close(run_dir, "acknowledgements", ACKNOWLEDGEMENTS, reduced=_with_answers)
     _close_probe(run_dir)
     _close_acked_log(run_dir)

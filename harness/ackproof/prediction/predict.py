@@ -56,7 +56,14 @@ from ackproof_model.perturbations import WorstCase
 from ackproof_model.removal import Records
 from ackproof_model.worst_case.in_order import excludes_losses, with_order
 from ackproof_model.worst_case.in_order import unsupported as unsupported_in_order
-from ackproof_spark.anomaly import OF_CONSUMERS, OF_READS, OF_TRANSACTIONS, PREDICTED, Anomaly
+from ackproof_spark.anomaly import (
+    OF_CONSUMERS,
+    OF_READS,
+    OF_SHARE_GROUPS,
+    OF_TRANSACTIONS,
+    PREDICTED,
+    Anomaly,
+)
 
 if TYPE_CHECKING:  # predictions need no brokers and no client
     from ackproof.cluster.attached import AttachedCluster
@@ -177,6 +184,8 @@ def not_modelled(scenario: Scenario, reason: str, *, version: str) -> Prediction
     of_clients = [*OF_TRANSACTIONS] if scenario.workload.transactions is not None else []
     if scenario.workload.consumers:
         of_clients += OF_CONSUMERS
+    if scenario.share_groups:
+        of_clients += OF_SHARE_GROUPS
     if scenario.workload.consumers or scenario.workload.probe:
         of_clients += OF_READS
     record = _alike((*PREDICTED, *of_clients), "not modelled", reason, f"not modelled: {reason}")
@@ -208,6 +217,10 @@ def _with_clients(
             if causes
             else "no record that was read is removed, so none is written again elsewhere"
         )
+    if scenario.share_groups:
+        unmodelled = list(map(str, (*OF_SHARE_GROUPS, Anomaly.REPROCESSED)))
+        predicted |= dict.fromkeys(unmodelled, "not modelled")
+        reasons |= dict.fromkeys(unmodelled, "share groups (KIP-932) are not modelled")
     return PredictionRecord(
         predicted=predicted,
         prediction=record.prediction.model_copy(update={"reasons": reasons}),
@@ -237,7 +250,8 @@ def predict_clients(
     if scenario.workload.transactions is not None:
         yield from transactions.predict(scenario, may_lose)
     for name, group in scenario.workload.consumers.items():
-        yield from groups.predict(scenario, name, group, may_lose, may_lose_visible)
+        if group.via != "share":
+            yield from groups.predict(scenario, name, group, may_lose, may_lose_visible)
 
 
 def _written(scenario: Scenario, topic: str, **changed: object) -> Scenario:

@@ -92,7 +92,10 @@ def _print_others(console: Console, record: PredictionRecord, *, verbose: bool) 
             table.add_row(anomaly, _coloured(prediction), escape(reason))
         console.print(table)
         return
-    for word in ("certain", "possible", "impossible"):
+    words = ["certain", "possible", "impossible"]
+    if {*words} & {*record.predicted.values()}:  # else the headline says it of the whole cluster
+        words.append("not modelled")
+    for word in words:
         alike = [one for one, said in record.predicted.items() if said == word and one != "lost"]
         if alike:
             more = " (-v says why)" if word == "impossible" else ""

@@ -17,7 +17,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from ackproof.errors import ExitCode
 from ackproof_faults import Fault, fault_of, registered
 
-#: not modelled: the cluster is not Apache Kafka, or its version is unknown.
+#: not modelled: the cluster is not Apache Kafka, its version is unknown, or a share group has it.
 Likelihood = Literal["impossible", "possible", "certain", "not modelled"]
 
 #: `kafka_version` of a cluster that is not Apache Kafka, and of an unknown cluster.

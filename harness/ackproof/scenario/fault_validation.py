@@ -61,7 +61,7 @@ def _shape(scenario: Scenario) -> Shape:
         proxied=tuple(cluster.proxied),
         producers=workload.producers,
         consumers=sum(group.members for group in groups),
-        subscribing=any(group.via != "assign" for group in groups),
+        subscribing=any(group.via == "subscribe" for group in groups),
         transactions=workload.transactions is not None,
         unacked=scenario.senders.never_ask_for_acks,
         java=any(sends.client.java is not None for sends in scenario.sends.values()),

@@ -97,7 +97,9 @@ def refusal(settings: Mapping[str, Setting]) -> str:
     return next(filter(None, reasons), "")
 
 
-def require_accepted(client: Literal["Producer", "Consumer"], settings: Mapping[str, Any]) -> None:
+def require_accepted(
+    client: Literal["Producer", "Consumer", "ShareConsumer"], settings: Mapping[str, Any]
+) -> None:
     """Raise ValueError if librdkafka refuses to make a client with these settings.
 
     Without confluent-kafka (the extra `run`) only misspelt names are refused.
@@ -109,6 +111,10 @@ def require_accepted(client: Literal["Producer", "Consumer"], settings: Mapping[
             if difflib.get_close_matches(key, KNOWN, n=1, cutoff=_MISSPELT):
                 raise ValueError(_explained(_UNKNOWN.format(key))) from None
         return
+    if not hasattr(confluent_kafka, client):
+        raise ValueError(
+            f"confluent-kafka {confluent_kafka.__version__} has no {client}: install 2.16 or later"
+        )
     silent = logging.Logger("librdkafka")  # `debug` would print all that the client does
     silent.addHandler(logging.NullHandler())
     asked = f"{client} {sorted(settings.items())!r}"  # which tells 1, 1.0, true and '1' apart

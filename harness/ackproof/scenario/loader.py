@@ -28,6 +28,7 @@ from ackproof.scenario.documents import locate, parse, shortened
 from ackproof.scenario.fault_validation import fault_problems
 from ackproof.scenario.model import Scenario
 from ackproof.scenario.removal import removal_problems
+from ackproof.scenario.share_validation import share_group_problems
 from ackproof.scenario.types import Setting, YamlPath
 from ackproof.scenario.validation import problems
 from ackproof_faults import Fault, registered
@@ -103,7 +104,10 @@ def validate(document: Mapping[str, Any]) -> Scenario:
     """
     scenario = Scenario.model_validate(document)
     for path, problem in chain(
-        problems(scenario), removal_problems(scenario), fault_problems(scenario)
+        problems(scenario),
+        share_group_problems(scenario),
+        removal_problems(scenario),
+        fault_problems(scenario),
     ):
         kind = PydanticCustomError(IMPOSSIBLE, "{problem}", {"problem": problem})
         error = InitErrorDetails(type=kind, loc=path, input=document)

@@ -14,6 +14,7 @@ from ackproof.kafka_versions import DEFAULT_KAFKA, FEATURES_SINCE, numbers
 from ackproof.scenario.client import ClientLibrary, with_clients
 from ackproof.scenario.cluster import ClusterSpec
 from ackproof.scenario.cluster_kinds import ClusterKind, cluster_kind_of
+from ackproof.scenario.share_groups import DELIVERY_COUNT_LIMIT
 from ackproof.scenario.topics import TopicSpec, internal_topics
 from ackproof.scenario.types import KafkaVersion, StrictModel
 from ackproof.scenario.workload import Senders, Sends, Workload, senders_of
@@ -81,6 +82,11 @@ class Expect(StrictModel):
     reprocessed: Expectation = "any"
     read_then_gone: Expectation = "none"
     misplaced_read: Expectation = "any"
+    undelivered: Expectation = "none"
+    over_delivered: Expectation = "none"
+    delivered_after_accept: Expectation = "none"
+    archived_unprocessed: Expectation = "none"
+    redelivered: Expectation = "any"
     failed: Expectation = "any"
     unknown: Expectation = "any"
     removed: Expectation = Field(
@@ -243,6 +249,17 @@ class Scenario(StrictModel):
         """The topics to which consumer groups forward records, by group."""
         groups = self.workload.consumers.items()
         return {name: list(dict.fromkeys(group.into)) for name, group in groups if group.into}
+
+    @property
+    def share_groups(self) -> list[str]:
+        groups = self.workload.consumers.items()
+        return [name for name, group in groups if group.via == "share"]
+
+    def delivery_limit(self, group: str) -> int:
+        """Return how often a share group may get a record: by default five times."""
+        of_brokers = self.cluster.settings.get(f"group.{DELIVERY_COUNT_LIMIT}", 5)
+        own = self.workload.consumers[group].group_settings
+        return int(own.get(DELIVERY_COUNT_LIMIT, of_brokers))
 
     @property
     def compacted_keys(self) -> dict[str, int]:

@@ -18,6 +18,7 @@ from ackproof.scenario.client import (
     settings_of_client,
 )
 from ackproof.scenario.librdkafka_models import ConsumerSettings, ProducerSettings
+from ackproof.scenario.share_groups import AUTO_OFFSET_RESET, Acknowledge
 from ackproof.scenario.types import (
     Commit,
     Problem,
@@ -47,12 +48,28 @@ class ConsumerGroup(StrictModel):
 
     Processing a record has a durable effect: an entry in a database, or a record in other topics.
     Offsets are committed separately from it, or with `commit: transaction` together with it.
+
+    A share group (KIP-932) has no offsets: each record is acquired, processed if it is to be
+    accepted, and acknowledged.
     """
 
     members: int = Field(default=1, ge=1, le=64, description="how many, each a process")
-    via: Literal["subscribe", "assign"] = Field(
+    via: Literal["subscribe", "assign", "share"] = Field(
         default="subscribe",
-        description="whether the group coordinator assigns the partitions, or ackproof does",
+        description="whether the group coordinator assigns the partitions, or ackproof does; or "
+        "the group shares the records of all partitions (Kafka 4.2, KIP-932)",
+    )
+    acknowledge: Acknowledge = Field(
+        default=("accept",),
+        description="how a share group acknowledges the records of a poll: implicit, with the next "
+        "poll; or explicitly, by offset: the words in turn, the same for each delivery",
+        examples=[["accept", "accept", "release"]],
+    )
+    group_settings: dict[str, Setting] = Field(
+        default_factory=dict,
+        description="the settings of a share group in the cluster; share.auto.offset.reset is "
+        "earliest by default",
+        examples=[{"share.delivery.count.limit": 3}],
     )
     commit: Commit = Field(
         default=Commit.AFTER,
@@ -82,6 +99,11 @@ class ConsumerGroup(StrictModel):
         ConsumerSettings | JavaConsumerSettings,
         WrapValidator(settings_of_client(ConsumerSettings, JavaConsumerSettings, "consumer")),
     ] = Field(validate_default=True, default_factory=dict)
+
+    @property
+    def share_settings(self) -> dict[str, Setting]:
+        """The settings of a share group; ackproof's groups begin at the first record."""
+        return {AUTO_OFFSET_RESET: "earliest", **self.group_settings}
 
     @property
     def commits(self) -> Commit:

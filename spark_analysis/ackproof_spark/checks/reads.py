@@ -69,14 +69,7 @@ def _begins(run: StoredRun) -> DataFrame:
     """Return the offset from which on each group has to process each partition."""
     reads = run["reads"]
     begins = reads.groupBy("group", *PARTITION).agg(F.min("offset").alias("begin"))
-    windows = run.listed("fault_windows").where("verified").select("facts").collect()
-    changes = [json.loads(window["facts"] or "{}") for window in windows]
-    added = [
-        (topic, number)
-        for change in changes
-        for topic, numbers in change.get("added", {}).items()
-        for number in numbers
-    ]
+    added = added_partitions(run)
     if not added:
         return begins
     new = run.spark.createDataFrame(added, "topic string, partition int")
@@ -85,6 +78,18 @@ def _begins(run: StoredRun) -> DataFrame:
     return (
         begins.unionByName(from_0).groupBy("group", *PARTITION).agg(F.min("begin").alias("begin"))
     )
+
+
+def added_partitions(run: StoredRun) -> list[tuple[str, int]]:
+    """Return the partitions that verified faults added."""
+    windows = run.listed("fault_windows").where("verified").select("facts").collect()
+    changes = [json.loads(window["facts"] or "{}") for window in windows]
+    return [
+        (topic, number)
+        for change in changes
+        for topic, numbers in change.get("added", {}).items()
+        for number in numbers
+    ]
 
 
 def reprocessed(tables: RunTables, run: StoredRun) -> DataFrame:
@@ -204,6 +209,7 @@ def _reads(run: StoredRun) -> DataFrame:
     consumer = text(
         "consumer {} of {} with {}", F.col("consumer"), F.col("group"), F.col("isolation_level")
     )
+    member = text("consumer {} of share group {}", F.col("consumer"), F.col("group"))
     by_probe = (
         run["probe"]
         .where(F.col("action") == "read")
@@ -211,9 +217,11 @@ def _reads(run: StoredRun) -> DataFrame:
             *NAME, "offset", F.col("answered_at").alias("read_at"), F.lit(_PROBE).alias("reader")
         )
     )
+    columns = [*NAME, "offset", "read_at"]
     return (
         run["reads"]
-        .select(*NAME, "offset", "read_at", consumer.alias("reader"))
+        .select(*columns, consumer.alias("reader"))
+        .unionByName(run["acquisitions"].select(*columns, member.alias("reader")))
         .unionByName(by_probe)
         .where(F.col("producer").isNotNull())
     )
@@ -246,6 +254,6 @@ CHECKS = (
     ClientCheck(
         anomalies=(Anomaly.READ_THEN_GONE, Anomaly.MISPLACED_READ),
         find=changed,
-        tables=("reads", "probe"),
+        tables=("reads", "acquisitions", "probe"),
     ),
 )

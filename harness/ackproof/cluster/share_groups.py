@@ -1,0 +1,56 @@
+"""Share groups of a cluster: their settings, and what they have left to deliver, by Kafka's tool.
+
+Neither librdkafka nor confluent-kafka has the request for a share group's offsets (KIP-932).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+#: Not in `TOOLS`: no text names its script.
+_TOOL = ("org.apache.kafka.tools.consumer.group.ShareGroupCommand",)
+
+_COLUMNS = ("TOPIC", "PARTITION", "START-OFFSET", "LAG")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharePosition:
+    """What a share group has left in a partition.
+
+    `lag` counts the records from `start_offset` to the high watermark that are neither accepted nor
+    archived (KIP-1226). Both are None before the group's first fetch.
+    """
+
+    topic: str
+    partition: int
+    start_offset: int | None
+    lag: int | None
+
+
+class ShareGroups:
+    """`run_tool` runs one of Kafka's tools at a broker and raises ClusterError if it fails."""
+
+    def __init__(self, run_tool: Callable[..., str]) -> None:
+        self._run_tool = run_tool
+
+    def positions(self, group: str) -> list[SharePosition]:
+        output = self._run_tool(_TOOL, "--describe", "--offsets", "--group", group)
+        return list(parse(output))
+
+
+def parse(output: str) -> Iterator[SharePosition]:
+    """Yield the rows of the output of `kafka-share-groups.sh --describe --offsets`."""
+    columns: dict[str, int] = {}
+    for words in map(str.split, output.splitlines()):
+        if set(_COLUMNS) <= set(words):
+            columns = {name: words.index(name) for name in _COLUMNS}
+        elif columns and len(words) > max(columns.values()):
+            topic, partition, start, lag = (words[columns[name]] for name in _COLUMNS)
+            yield SharePosition(
+                topic=topic, partition=int(partition), start_offset=_number(start), lag=_number(lag)
+            )
+
+
+def _number(word: str) -> int | None:
+    return None if word == "-" else int(word)

@@ -1,0 +1,47 @@
+"""Share groups (KIP-932): how their consumers acknowledge, and the settings of a group."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, get_args
+
+from pydantic import BeforeValidator
+
+#: How a consumer acknowledges a record.
+Acknowledgement = Literal["accept", "release", "reject"]
+
+
+def _parse_acknowledge(value: object) -> object:
+    words = get_args(Acknowledgement)
+    listed = isinstance(value, list | tuple) and value and all(word in words for word in value)
+    if value == "implicit" or listed:
+        return value
+    raise ValueError(f"{value!r} is neither implicit nor a list of {', '.join(words)}")
+
+
+#: Of a group: the client accepts all records of a poll with the next one, or a record at offset n
+#: gets word n modulo their number, the same for each delivery.
+Acknowledge = Annotated[
+    Literal["implicit"] | tuple[Acknowledgement, ...], BeforeValidator(_parse_acknowledge)
+]
+
+#: General availability.
+SINCE = (4, 2)
+
+AUTO_OFFSET_RESET = "share.auto.offset.reset"
+DELIVERY_COUNT_LIMIT = "share.delivery.count.limit"
+
+#: The settings of a share group, and the first version that has them (`GroupConfig`).
+GROUP_SETTINGS = {
+    AUTO_OFFSET_RESET: SINCE,
+    "share.heartbeat.interval.ms": SINCE,
+    "share.isolation.level": SINCE,
+    "share.record.lock.duration.ms": SINCE,
+    "share.session.timeout.ms": SINCE,
+    DELIVERY_COUNT_LIMIT: (4, 3),
+    "share.assignment.interval.ms": (4, 3),
+    "share.assignor.offload.enable": (4, 3),
+    "share.partition.max.record.locks": (4, 3),
+    "share.renew.acknowledge.enable": (4, 3),
+    "errors.deadletterqueue.copy.record.enable": (4, 4),
+    "errors.deadletterqueue.topic.name": (4, 4),
+}

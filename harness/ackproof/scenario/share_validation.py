@@ -1,0 +1,142 @@
+"""Where a scenario's share groups (KIP-932) cannot run, or cannot be judged."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+
+from ackproof.kafka_versions import numbers
+from ackproof.scenario.librdkafka import require_accepted
+from ackproof.scenario.model import Scenario
+from ackproof.scenario.share_groups import DELIVERY_COUNT_LIMIT, GROUP_SETTINGS, SINCE
+from ackproof.scenario.types import Problem, YamlPath, padding
+from ackproof.scenario.workload import ConsumerGroup
+
+#: The first librdkafka with a share consumer.
+_LIBRDKAFKA_SINCE = (2, 16)
+
+
+def share_group_problems(scenario: Scenario) -> Iterator[Problem]:
+    """Yield where the scenario's share groups cannot run or be judged; at most one a group."""
+    for name, group in scenario.workload.consumers.items():
+        path: YamlPath = ("workload", "consumers", name)
+        found = _of_others(group) if group.via != "share" else _of_share_group(scenario, group)
+        yield from ((path + where, problem) for where, problem in found[:1])
+    if scenario.share_groups:
+        yield from _of_topic(scenario)
+
+
+def _of_others(group: ConsumerGroup) -> list[Problem]:
+    return [
+        ((key,), f"only share groups have {key}: remove it, or use via: share")
+        for key in ("acknowledge", "group_settings")
+        if key in group.changed
+    ]
+
+
+def _of_share_group(scenario: Scenario, group: ConsumerGroup) -> list[Problem]:
+    return [
+        *_of_cluster(scenario),
+        *_of_client(scenario, group),
+        *(
+            ((key,), f"a share group has no {key}: its records are acknowledged; remove it")
+            for key in ("commit", "into")
+            if key in group.changed
+        ),
+        *_of_settings(scenario, group),
+    ]
+
+
+def _of_cluster(scenario: Scenario) -> Iterator[Problem]:
+    if not scenario.cluster_kind.is_described:
+        yield (
+            ("via",),
+            "a broker that ackproof started is asked whether a share group is at rest, and this "
+            "cluster is attached: remove cluster.attach, or use subscribe or assign",
+        )
+    elif numbers(scenario.kafka) < SINCE:
+        yield (
+            ("via",),
+            f"share groups need Kafka 4.2 (KIP-932), and kafka is {scenario.kafka}: use a later "
+            "version, or subscribe or assign",
+        )
+    elif str(scenario.cluster.features.get("share.version", 1)) == "0":
+        yield (
+            ("via",),
+            "cluster.features has share.version: 0, which switches share groups off: remove it, "
+            "or use subscribe or assign",
+        )
+
+
+def _of_client(scenario: Scenario, group: ConsumerGroup) -> Iterator[Problem]:
+    client = group.client
+    if client.java is not None:
+        yield (
+            ("client",),
+            f"ackproof's share consumers are librdkafka's, and the client is java {client.java}: "
+            "use librdkafka for this group",
+        )
+    elif client.librdkafka is not None and _release(client.librdkafka) < _LIBRDKAFKA_SINCE:
+        yield (
+            ("client",),
+            f"librdkafka {client.librdkafka} has no share consumer: use 2.16.0 or later",
+        )
+    if scenario.senders.id_header:
+        yield (
+            ("via",),
+            "records of an application are not recognized in a share group: use subscribe or "
+            "assign, or ackproof's own producers",
+        )
+
+
+def _release(librdkafka: str) -> tuple[int, ...]:
+    return tuple(map(int, librdkafka.split(".")))
+
+
+def _of_settings(scenario: Scenario, group: ConsumerGroup) -> Iterator[Problem]:
+    for key, value in group.group_settings.items():
+        where = "group_settings", key
+        if problem := padding(key, value):
+            yield where, problem
+        elif key not in GROUP_SETTINGS:
+            near = difflib.get_close_matches(key, GROUP_SETTINGS, n=1)
+            guess = f"did you mean {near[0]!r}?" if near else ", ".join(GROUP_SETTINGS)
+            yield where, f"{key!r} is not a setting of a share group ({guess})"
+        elif GROUP_SETTINGS[key] > numbers(scenario.kafka):
+            since = ".".join(map(str, GROUP_SETTINGS[key]))
+            yield where, f"Kafka {scenario.kafka} has no {key}, which came with {since}: remove it"
+    limit = group.group_settings.get(DELIVERY_COUNT_LIMIT, 1)
+    if not (isinstance(limit, int) and limit >= 1):
+        yield ("group_settings", DELIVERY_COUNT_LIMIT), f"{limit!r} is not a whole number from 1"
+    settings = group.settings.as_client_settings()
+    for key in settings:
+        if f"share.{key}" in GROUP_SETTINGS:
+            yield (
+                ("settings", key),
+                f"the consumers of a share group have no {key}: use share.{key} in group_settings",
+            )
+    try:
+        require_accepted("ShareConsumer", {"group.id": "any", **settings})
+    except ValueError as error:
+        yield ("settings",), str(error)
+
+
+def _of_topic(scenario: Scenario) -> Iterator[Problem]:
+    topic = scenario.workload.topic
+    path: YamlPath = ("topics", topic, "settings")
+    names = ", ".join(scenario.share_groups)
+    spec = scenario.topics.get(topic)
+    if spec is None:
+        return  # another check reports it
+    if scenario.compacts(topic):
+        yield (
+            (*path, "cleanup.policy") if spec.compacted else ("faults",),
+            f"{topic} is compacted, so a record that the share group {names} lacks may have been "
+            "removed before: use cleanup.policy: delete, or via: subscribe or assign",
+        )
+    if str(spec.settings.get("remote.storage.enable", "")).lower() == "true":
+        yield (
+            (*path, "remote.storage.enable"),
+            f"share groups over tiered storage are not judged, and {names} reads {topic}: remove "
+            "it, or use via: subscribe or assign",
+        )

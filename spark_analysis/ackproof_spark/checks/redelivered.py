@@ -1,0 +1,59 @@
+"""Records that a share group got again though nobody released them (`anomalies.md`).
+
+    consumer 0   gets sequence 7, and works for longer than share.record.lock.duration.ms
+    consumer 1   gets sequence 7                            <- redelivered
+    consumer 1   releases it
+    consumer 0   gets sequence 7                            not redelivered: it was released
+
+This is by design: the lock of the last delivery has expired, its consumer has ended, or another
+broker leads the partition. A delivery after an accept is `delivered-after-accept` instead.
+"""
+
+from __future__ import annotations
+
+from ackproof_spark.anomaly import Anomaly
+from ackproof_spark.checks.anomaly_rows import as_anomalies, text
+from ackproof_spark.checks.check import ClientCheck
+from ackproof_spark.checks.deliveries import DELIVERY, OF_GROUP, acknowledged, deliveries
+from ackproof_spark.reading.run_tables import NAME, RunTables, StoredRun
+from ackproof_spark.spark.functions import DataFrame, F
+
+
+def redelivered(tables: RunTables, run: StoredRun) -> DataFrame:
+    """Return one row for each delivery after one that was not released."""
+    every = deliveries(run)
+    released = acknowledged(run, "release").select(*DELIVERY).withColumn("released", F.lit(True))
+    before = (
+        every.join(released, DELIVERY, "left")
+        .withColumn("nth", F.col("nth") + 1)
+        .select(*OF_GROUP, "nth", "released", F.col("consumer").alias("held_by"))
+    )
+    accepted = (
+        acknowledged(run, "accept")
+        .groupBy(*OF_GROUP)
+        .agg(F.min("answered_at").alias("accepted_at"))
+    )
+    again = (
+        every.join(before, [*OF_GROUP, "nth"])
+        .where(F.col("released").isNull())
+        .join(accepted, OF_GROUP, "left")
+        .where(F.col("accepted_at").isNull() | (F.col("read_at") <= F.col("accepted_at")))
+    )
+    sends = tables.ledger.select(*NAME, "sent_at", "resolved_at")
+    return as_anomalies(
+        again.join(sends, NAME, "left"),
+        Anomaly.REDELIVERED,
+        tables=tables,
+        found=text(
+            "delivery {} to {}, to consumer {}: consumer {} had not released it",
+            F.col("nth"),
+            F.col("group"),
+            F.col("consumer"),
+            F.col("held_by"),
+        ),
+    )
+
+
+CHECKS = (
+    ClientCheck(anomalies=(Anomaly.REDELIVERED,), find=redelivered, tables=("acquisitions",)),
+)

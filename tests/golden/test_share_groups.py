@@ -1,0 +1,297 @@
+"""Histories of share groups, hand-made and random, in Spark and in a definition in plain Python.
+
+Each history is a topic of one run, read by a group of its name. All records of a partition are in
+the log, from offset 0 without a gap. The notation of a delivery, in the order of time::
+
+    "0@3 by 1 #2: accept"               consumer 1 gets 0@3 with delivery count 2, and accepts it
+    "0@3 by 1 #2: accept, refused"      the brokers refuse it; `unanswered`: it gets no answer
+    "0@3 by 1 #2"                       it dies before it processes the record
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from ackproof_spark.anomaly import OF_SHARE_GROUPS, Anomaly
+from spark_histories import _START, show, write_table
+
+SEED = 20261129
+#: `ci/lab/histories` raises their number.
+HISTORIES = min(300, int(os.environ.get("ACKPROOF_HISTORIES", "60")))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """`kind` is None if the consumer died first. `answer`: taken, refused or unanswered."""
+
+    partition: int
+    offset: int
+    consumer: int
+    count: int
+    at: int
+    kind: str | None = None
+    answer: str = "taken"
+    answered: float = 0.0
+
+    @property
+    def processed(self) -> bool:
+        return self.kind == "accept"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """records: their number in each partition. lags: those that the group has left."""
+
+    records: Sequence[int]
+    lags: Sequence[int]
+    deliveries: Sequence[Delivery]
+    earliest: bool = True
+    limit: int = 5
+    added: Sequence[int] = ()
+
+
+_LINE = re.compile(r"(\d+)@(\d+) by (\d+) #(\d+)(?:: (\w+)(?:, (refused|unanswered))?)?")
+
+
+def parse(*lines: str, **more) -> History:
+    found = []
+    for at, line in enumerate(lines):
+        partition, offset, consumer, count, kind, answer = _LINE.fullmatch(line).groups()
+        found.append(
+            Delivery(
+                partition=int(partition),
+                offset=int(offset),
+                consumer=int(consumer),
+                count=int(count),
+                at=at,
+                kind=kind,
+                answer=answer or "taken",
+                answered=at + 0.5,
+            )
+        )
+    return History(deliveries=found, **{"records": [2], "lags": [0], **more})
+
+
+AGAIN = "redelivered 0/0 on 0 at 0: delivery 2 to g, to consumer 1: consumer 0 had not released it"
+CASES: Mapping[str, tuple[History, Sequence[str]]] = {
+    "each record is accepted once": (parse("0@0 by 0 #1: accept", "0@1 by 1 #1: accept"), []),
+    "the first was skipped": (
+        parse("0@1 by 0 #1: accept"),
+        ["undelivered 0/0 on 0 at 0: never delivered to g, which is at rest"],
+    ),
+    "a group at latest begins where it begins": (
+        parse("0@1 by 0 #1: accept", earliest=False),
+        [],
+    ),
+    "a group at latest gets an added partition from its begin": (
+        parse("0@1 by 0 #1: accept", earliest=False, added=[0]),
+        ["undelivered 0/0 on 0 at 0: never delivered to g, which is at rest"],
+    ),
+    "a group that goes on owes nothing yet": (
+        parse("0@1 by 0 #1: release", lags=[2]),
+        [],
+    ),
+    "released and accepted": (
+        parse("0@0 by 0 #1: release", "0@1 by 0 #1: accept", "0@0 by 1 #2: accept"),
+        [],
+    ),
+    "given up at the limit": (
+        parse(
+            "0@1 by 0 #1: accept",
+            "0@0 by 0 #1: release",
+            "0@0 by 0 #2: release",
+            limit=2,
+        ),
+        [
+            "archived-unprocessed 0/0 on 0 at 0: delivered to g 2 times, processed by no consumer, "
+            "and given up"
+        ],
+    ),
+    "rejected by the application": (
+        parse("0@1 by 0 #1: accept", "0@0 by 0 #1: reject"),
+        [],
+    ),
+    "delivered beyond the limit": (
+        parse(
+            "0@1 by 0 #1: accept",
+            "0@0 by 0 #1: release",
+            "0@0 by 0 #1: release",
+            "0@0 by 1 #2: accept",
+            limit=2,
+        ),
+        [
+            "over-delivered 0/0 on 0 at 0: delivery 3 to g, to consumer 1: the broker counted 2, "
+            "and the limit is 2"
+        ],
+    ),
+    "the lock expires while consumer 0 works": (
+        parse("0@1 by 0 #1: accept", "0@0 by 0 #1: accept, refused", "0@0 by 1 #2: accept"),
+        [AGAIN],
+    ),
+    "a consumer dies": (
+        parse("0@1 by 0 #1: accept", "0@0 by 0 #1", "0@0 by 1 #2: accept"),
+        [AGAIN],
+    ),
+    "an accept without an answer promises nothing": (
+        parse("0@1 by 0 #1: accept", "0@0 by 0 #1: accept, unanswered", "0@0 by 1 #2: accept"),
+        [AGAIN],
+    ),
+    "delivered although it was accepted": (
+        parse("0@1 by 0 #1: accept", "0@0 by 0 #1: accept", "0@0 by 1 #2: accept"),
+        [
+            "delivered-after-accept 0/0 on 0 at 0: delivery 2 to g, to consumer 1, after consumer "
+            "0 had accepted it"
+        ],
+    ),
+}
+
+
+def defined(history: History) -> list[str]:
+    """Return the anomalies of a history, as `spark_histories.show` writes them without `found`."""
+    found = []
+
+    def report(anomaly: Anomaly, partition: int, offset: int) -> None:
+        found.append(f"{anomaly} 0/{offset} on {partition} at {offset}")
+
+    for partition, records in enumerate(history.records):
+        rest = history.lags[partition] == 0
+        got = [one for one in history.deliveries if one.partition == partition]
+        begin = min((one.offset for one in got), default=records)
+        if history.earliest or partition in history.added:
+            begin = 0
+        for offset in range(records):
+            own = sorted((one for one in got if one.offset == offset), key=lambda one: one.at)
+            taken = [one for one in own if one.answer == "taken"]
+            accepted = min((one.answered for one in taken if one.kind == "accept"), default=None)
+            if rest and not own and offset >= begin:
+                report(Anomaly.UNDELIVERED, partition, offset)
+            for _ in own[history.limit :]:
+                report(Anomaly.OVER_DELIVERED, partition, offset)
+            idle = not any(one.processed or one.kind == "reject" for one in own)
+            if rest and own and idle:
+                report(Anomaly.ARCHIVED_UNPROCESSED, partition, offset)
+            for number, one in enumerate(own):
+                if accepted is not None and one.at > accepted:
+                    report(Anomaly.DELIVERED_AFTER_ACCEPT, partition, offset)
+                elif number > 0 and not (
+                    own[number - 1].kind == "release" and own[number - 1] in taken
+                ):
+                    report(Anomaly.REDELIVERED, partition, offset)
+    return sorted(found)
+
+
+def drawn(draw: random.Random) -> History:
+    """Return a history in which anything may happen."""
+    records = [draw.randint(1, 4) for _ in range(draw.randint(1, 3))]
+    deliveries = []
+    for at in range(draw.randint(0, 3 * sum(records))):
+        partition = draw.randrange(len(records))
+        kind = draw.choice(["accept", "accept", "release", "release", "reject", None])
+        deliveries.append(
+            Delivery(
+                partition=partition,
+                offset=draw.randrange(records[partition]),
+                consumer=draw.randrange(3),
+                count=draw.randint(1, 6),
+                at=at,
+                kind=kind,
+                answer=draw.choice(["taken", "taken", "refused", "unanswered"]),
+                answered=at + draw.choice([0.5, 4.5]),
+            )
+        )
+    return History(
+        records=records,
+        lags=[draw.choice([0, 0, 0, 1]) for _ in records],
+        deliveries=deliveries,
+        earliest=draw.random() < 0.5,
+        limit=draw.randint(1, 3),
+        added=[number for number in range(len(records)) if draw.random() < 0.3],
+    )
+
+
+def write_run(run_dir: Path, histories: Mapping[str, History]) -> None:
+    """Write a run in which each history is a topic, and the group of the same name reads it."""
+    rows = defaultdict(list)
+    rows["fault_windows"] = []
+    for window, (topic, history) in enumerate(histories.items()):
+        for partition, records in enumerate(history.records):
+            place = {"topic": topic, "partition": partition}
+            names = [{**place, "producer": 0, "sequence": n, "offset": n} for n in range(records)]
+            rows["ledger"] += [{**name, "outcome": "acked"} for name in names]
+            rows["final_log"] += [{**name, "state": "intact"} for name in names]
+            rows["partition_ends"].append({**place, "end_offset": records, "complete": True})
+            lag = history.lags[partition]
+            rows["share_groups"].append(
+                {
+                    **place,
+                    "group": topic,
+                    "lag": lag,
+                    "start_offset": records,
+                    "earliest": history.earliest,
+                    "delivery_limit": history.limit,
+                }
+            )
+        if history.added:
+            facts = f'{{"added": {{"{topic}": {list(history.added)}}}}}'
+            injected = {"injected_at": _START, "verified": True, "facts": facts}
+            rows["fault_windows"].append({"window": window, "fault": "add_partitions", **injected})
+        for number, one in enumerate(history.deliveries):
+            record = {"topic": topic, "partition": one.partition, "offset": one.offset}
+            record |= {"producer": 0, "sequence": one.offset}
+            # A consumer numbers its polls; those of another history are of another consumer.
+            poll = {"group": topic, "consumer": one.consumer, "poll": 1000 * window + number}
+            times = {"read_at": _at(one.at), "delivery_count": one.count}
+            rows["acquisitions"].append({**record, **poll, **times})
+            if one.processed:
+                rows["effects"].append({**record, **poll, "processed_at": _at(one.at)})
+            if one.kind is not None:
+                answered = None if one.answer == "unanswered" else _at(one.answered)
+                error = "INVALID_RECORD_STATE" if one.answer == "refused" else None
+                answer = {"kind": one.kind, "answered_at": answered, "error": error}
+                rows["acknowledgements"].append({**record, **poll, **answer})
+    for table, of_table in rows.items():
+        write_table(run_dir, table, of_table)
+
+
+def _at(seconds: float):
+    return _START + timedelta(seconds=seconds)
+
+
+@pytest.mark.spark
+def test_spark_agrees_with_known_histories_and_with_the_definition_on_random_ones(spark, tmp_path):
+    from ackproof_spark.checks.comparison import compare
+    from spark_histories import anomalies_of
+
+    draw = random.Random(SEED)
+    known = {f"case{index}": case for index, case in enumerate(CASES.values())}
+    random_ones = {f"random{index}": drawn(draw) for index in range(HISTORIES)}
+    write_run(tmp_path, {topic: case[0] for topic, case in known.items()} | random_ones)
+    compare(spark, tmp_path)
+    by_topic = defaultdict(list)
+    for row in anomalies_of(tmp_path):
+        if row["anomaly"] in OF_SHARE_GROUPS:
+            by_topic[row["topic"]].append({**row, "window": None})
+    shown = {
+        topic: sorted(show(row).replace(topic, "g") for row in by_topic[topic]) for topic in known
+    }
+    assert shown == {topic: sorted(case[1]) for topic, case in known.items()}
+    for topic, history in random_ones.items():
+        rows = sorted(show(row, found=False) for row in by_topic[topic])
+        assert rows == defined(history), f"seed {SEED}, {topic}: {history}"
+    kinds = Counter(row["anomaly"] for topic in random_ones for row in by_topic[topic])
+    assert min(kinds[anomaly] for anomaly in OF_SHARE_GROUPS) > HISTORIES / 4, kinds
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_definition_agrees_with_the_hand_made_histories(name):
+    history, expected = CASES[name]
+    assert defined(history) == sorted(line.partition(": ")[0] for line in expected)

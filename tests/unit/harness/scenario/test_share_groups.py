@@ -1,0 +1,176 @@
+"""Share groups in a scenario: where they are legal, their specifications, and no prediction."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from ackproof.clients.scenario_specs import ClientSpecs
+from ackproof.prediction.predict import predict
+from ackproof.scenario.loader import validate
+from ackproof_spark.anomaly import OF_SHARE_GROUPS
+from support.run_directories import small
+
+GROUP: dict[str, Any] = {"via": "share"}
+
+
+def scenario(group: dict[str, Any] = GROUP, **changes: Any) -> dict[str, Any]:
+    document = small(**changes)
+    document["workload"]["consumers"] = {"workers": group}
+    return document
+
+
+def problem(document: dict[str, Any]) -> str:
+    with pytest.raises(ValidationError) as caught:
+        validate(document)
+    assert caught.value.error_count() == 1
+    return str(caught.value)
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "brokers before 4.2": (
+        scenario(kafka="4.1.2"),
+        "share groups need Kafka 4.2 (KIP-932), and kafka is 4.1.2: use a later version, or",
+    ),
+    "the feature is off": (
+        scenario(cluster={"features": {"share.version": 0}}),
+        "share.version: 0, which switches share groups off",
+    ),
+    "Java's client": (
+        scenario({**GROUP, "client": "java"}),
+        "the client is java 4.4.0: use librdkafka for this group",
+    ),
+    "an old librdkafka": (
+        scenario({**GROUP, "client": {"librdkafka": "2.3.0"}}),
+        "librdkafka 2.3.0 has no share consumer: use 2.16.0 or later",
+    ),
+    "a compacted topic": (
+        scenario(topics={"orders": {"settings": {"cleanup.policy": "compact"}}}),
+        "orders is compacted, so a record that the share group workers lacks may",
+    ),
+    "a topic that a fault compacts": (
+        scenario(
+            faults=[
+                {
+                    "fault": "alter_config",
+                    "topic": "orders",
+                    "key": "cleanup.policy",
+                    "value": "compact",
+                }
+            ]
+        ),
+        "orders is compacted",
+    ),
+    "tiered storage": (
+        scenario(topics={"orders": {"settings": {"remote.storage.enable": True}}}),
+        "share groups over tiered storage are not judged, and workers reads orders",
+    ),
+    "an attached cluster": (
+        scenario(cluster={"attach": {"bootstrap": "kafka-1:9092", "topic_prefix": "orders"}}),
+        "this cluster is attached: remove cluster.attach, or use subscribe or assign",
+    ),
+    "commits": (scenario({**GROUP, "commit": "before"}), "a share group has no commit"),
+    "a consumer's offset reset": (
+        scenario({**GROUP, "settings": {"auto.offset.reset": "latest"}}),
+        "have no auto.offset.reset: use share.auto.offset.reset in group_settings",
+    ),
+    "a setting that librdkafka refuses": (
+        scenario({**GROUP, "settings": {"group.instance.id": "a"}}),
+        "`group.instance.id` is not applicable for share consumer",
+    ),
+    "a misspelt setting of the group": (
+        scenario({**GROUP, "group_settings": {"share.delivery.count.limits": 3}}),
+        "did you mean 'share.delivery.count.limit'?",
+    ),
+    "a setting that came later": (
+        scenario({**GROUP, "group_settings": {"share.delivery.count.limit": 3}}, kafka="4.2.0"),
+        "Kafka 4.2.0 has no share.delivery.count.limit, which came with 4.3: remove it",
+    ),
+    "a limit that is none": (
+        scenario({**GROUP, "group_settings": {"share.delivery.count.limit": 0}}),
+        "0 is not a whole number from 1",
+    ),
+    "a word that is none": (
+        scenario({**GROUP, "acknowledge": ["renew"]}),
+        "['renew'] is neither implicit nor a list of accept, release, reject",
+    ),
+    "another group that acknowledges": (
+        scenario({"acknowledge": "implicit"}),
+        "only share groups have acknowledge: remove it, or use via: share",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_run_or_be_judged_is_refused_with_one_message(case: str) -> None:
+    document, message = REFUSED[case]
+    assert message in problem(document)
+
+
+@pytest.mark.parametrize("kafka", ["4.2.0", "4.3.1", "4.4.0"])
+def test_a_share_group_is_legal_from_4_2_on(kafka: str) -> None:
+    validate(scenario(kafka=kafka))
+
+
+def test_each_member_has_its_words_and_files() -> None:
+    words = ["accept", "release"]
+    document = scenario({**GROUP, "members": 2, "acknowledge": words, "poll": 10})
+    specs = ClientSpecs(validate(document), Path("one"), bootstrap_servers="b:1")
+    first, second = specs.consumers()
+    assert first.share is not None
+    assert second.share is not None
+    assert (first.partitions, first.settings, first.poll) == (None, {}, 10)
+    assert first.share.acknowledge == tuple(words)
+    assert type(first).from_json(first.to_json()) == first
+    successor = specs.next_consumer(second, number=2)
+    assert successor.share is not None
+    files = {
+        path
+        for one in (first.share, second.share, successor.share)
+        for path in (one.acquisitions, one.acknowledgements)
+    }
+    assert len(files) == 6
+
+
+def test_without_words_the_client_accepts_a_poll_with_the_next_one() -> None:
+    document = scenario({**GROUP, "acknowledge": "implicit"})
+    (spec,) = ClientSpecs(validate(document), Path("one"), bootstrap_servers="b:1").consumers()
+    assert spec.share is not None
+    assert spec.share.acknowledge == ()
+
+
+def test_the_group_begins_at_the_first_record_unless_it_is_told_otherwise() -> None:
+    (group,) = validate(scenario()).workload.consumers.values()
+    assert group.share_settings == {"share.auto.offset.reset": "earliest"}
+    document = scenario({**GROUP, "group_settings": {"share.auto.offset.reset": "latest"}})
+    (group,) = validate(document).workload.consumers.values()
+    assert group.share_settings == {"share.auto.offset.reset": "latest"}
+
+
+@pytest.mark.parametrize(
+    ("group", "brokers", "limit"),
+    [
+        ({}, {}, 5),
+        ({}, {"group.share.delivery.count.limit": 3}, 3),
+        ({"share.delivery.count.limit": 2}, {"group.share.delivery.count.limit": 3}, 2),
+    ],
+)
+def test_the_limit_is_the_groups_else_the_brokers(
+    group: dict[str, Any], brokers: dict[str, Any], limit: int
+) -> None:
+    document = scenario({**GROUP, "group_settings": group}, cluster={"settings": brokers})
+    assert validate(document).delivery_limit("workers") == limit
+
+
+def test_nothing_of_a_share_group_is_predicted() -> None:
+    predicted = predict(validate(scenario())).predicted
+    words = {predicted[anomaly] for anomaly in (*OF_SHARE_GROUPS, "reprocessed")}
+    assert words == {"not modelled"}
+    assert predicted["lost"] == "impossible"
+    assert "unprocessed" not in predicted
+    without = predict(validate(scenario({"via": "subscribe"}))).predicted
+    assert not {*OF_SHARE_GROUPS} & without.keys()
+    assert without["reprocessed"] != "not modelled"
