@@ -28,6 +28,10 @@ VENV = Path(".venv/bin/python")
 CONSTRAINTS = Path("ci/constraints.txt")
 #: The packages of CONSTRAINTS that `ackproof[run]` and its installation need, one a line.
 DEMO_PACKAGES = Path("ci/demo-packages.txt")
+#: Those that make images: they are installed first, so that images are made beside the others.
+IMAGE_PACKAGES = ("certifi", "charset-normalizer", "docker", "idna", "requests", "urllib3")
+#: The checkout's packages, for steps that do not wait until it is installed.
+_SOURCES = os.pathsep.join(("harness", "faults", "reference_model", "spark_analysis"))
 #: Copies of CONSTRAINTS in .venv that say which of its packages are installed.
 _ALL, _DEMO = "installed-constraints.txt", "installed-demo.txt"
 _BEGAN = time.monotonic()
@@ -190,11 +194,21 @@ def spark(demo: bool) -> str:
     return "installed"
 
 
+def image_packages(demo: bool) -> str:
+    """Install the packages that make images."""
+    if _has_packages(demo):
+        return "skipped"
+    wanted = _requirements(demo)
+    _pip([wanted[name] for name in IMAGE_PACKAGES])
+    return f"{len(IMAGE_PACKAGES)} installed"
+
+
 def python_packages(demo: bool) -> str:
     """Install all other packages, and this checkout."""
     said = []
     if not _has_packages(demo):
-        others = [block for name, block in _requirements(demo).items() if name != "pyspark"]
+        apart = {"pyspark", *IMAGE_PACKAGES}
+        others = [block for name, block in _requirements(demo).items() if name not in apart]
         # One pip uses one core.
         with ThreadPoolExecutor(2) as pool:
             list(pool.map(_pip, (others[::2], others[1::2])))
@@ -280,11 +294,12 @@ def _forget_dead(pid_file: Path, program: str) -> None:
 
 def images() -> str:
     """Pull or build the images of brokers and of sidecars."""
-    done = run(VENV, "ci/engine_steps.py", "images")
+    make = (VENV, "ci/engine_steps.py", "images")
+    done = run(*make, PYTHONPATH=_SOURCES)
     missing = [tool for program, tool in _BUILDERS.items() if not shutil.which(program)]
     if done.returncode != 0 and missing and can_apt():
         apt_install(*missing)
-        done = run(VENV, "ci/engine_steps.py", "images")
+        done = run(*make, PYTHONPATH=_SOURCES)
     return require(done, "no image of brokers").splitlines()[-1]
 
 
@@ -322,12 +337,13 @@ def main(*arguments: str) -> None:
 
         system = step("system packages", lambda: packages(demo))
         environment = step("python", virtual_environment, system)
+        makers = step("image packages", lambda: image_packages(demo), environment)
         others = step("python packages", lambda: python_packages(demo), environment)
         pyspark = step("pyspark", lambda: spark(demo), environment)
         ready = step("java", lambda: java(demo), system)
-        step("spark's jars", lambda: connector(demo), others, pyspark, ready)
+        step("spark's jars", lambda: connector(demo), makers, others, pyspark, ready)
         docker = step("container engine", engine, system)
-        step("images", images, docker, others)
+        step("images", images, docker, makers)
         for each in steps:
             each.result()
     say("ready", f"{time.monotonic() - _BEGAN:.1f} s")

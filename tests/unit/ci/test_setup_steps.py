@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from importlib.metadata import PackageNotFoundError, requires
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
-from setup_steps import CONSTRAINTS, DEMO_PACKAGES
+from setup_steps import CONSTRAINTS, DEMO_PACKAGES, IMAGE_PACKAGES
 
 from documented import ROOT
 
@@ -37,3 +40,27 @@ def test_the_demo_gets_what_ackproof_needs_to_run() -> None:
     every = needed("ackproof", "run") | needed("hatchling")
     assert {"mypy", "pytest", "duckdb"} <= pinned - every
     assert (ROOT / DEMO_PACKAGES).read_text(encoding="utf-8").split() == sorted(pinned & every)
+
+
+#: Prints the packages that are imported with what makes images.
+IMPORTED = """
+import sys
+from importlib.metadata import packages_distributions
+from ackproof.containers import images
+packages = packages_distributions()
+print(*{package for name in list(sys.modules) for package in packages.get(name, [])})
+"""
+
+
+def test_images_are_made_with_the_packages_that_are_installed_first() -> None:
+    paths = os.pathsep.join(path for path in sys.path if path)
+    done = subprocess.run(
+        [sys.executable, "-c", IMPORTED],
+        env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    # Every process imports setuptools, for distutils.
+    assert set(done.stdout.split()) - {"setuptools", "ackproof"} == set(IMAGE_PACKAGES)
+    assert needed("docker") == set(IMAGE_PACKAGES)
