@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, ExitStack
 from uuid import uuid4
 
+import pytest
 from docker import DockerClient
 
 from ackproof.cluster.booted import KafkaCluster, booted
@@ -18,6 +19,9 @@ from waiting import until
 #: many heartbeats.
 NOTICED = {"broker.session.timeout.ms": 6000, "broker.heartbeat.interval.ms": 500}
 
+#: Of the brokers that modules share: one more listener for clients leads through the Kafka proxy.
+SPEC = ClusterSpec(listeners=["LINK"], proxied=["LINK"], settings=NOTICED)
+
 
 def boot(
     engine: DockerClient, spec: ClusterSpec, *, kafka: str = DEFAULT_KAFKA
@@ -30,6 +34,13 @@ def boot(
         run_id=f"test-{uuid4().hex[:8]}",
         kafka=kafka,
     )
+
+
+def shared_or(own: str, request: pytest.FixtureRequest) -> KafkaCluster:
+    """Return the shared brokers; for a slow test, which may need other nodes, a fixture's."""
+    slow = request.node.get_closest_marker("slow") is not None
+    found: KafkaCluster = request.getfixturevalue(own if slow else "cluster")
+    return found
 
 
 class SharedBrokers(ExitStack):
@@ -56,7 +67,7 @@ class SharedBrokers(ExitStack):
         """
         if self._cluster is None or failures != self._failures:
             self.close()
-            self._cluster = self.enter_context(boot(self._engine, ClusterSpec(settings=NOTICED)))
+            self._cluster = self.enter_context(boot(self._engine, SPEC))
         else:
             _delete_topics(self._cluster)
         self._failures = failures

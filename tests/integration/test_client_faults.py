@@ -38,7 +38,7 @@ from ackproof_spark.record import decode
 from integration.faulting import in_force, recover
 from integration.reading import records
 from integration.sending import log_end
-from kafka_clusters import boot
+from kafka_clusters import boot, shared_or
 from waiting import until
 
 pytestmark = pytest.mark.cluster
@@ -47,10 +47,14 @@ Employ = Callable[..., ClientSupervisor]
 
 
 @pytest.fixture(scope="module")
-def alone(engine: DockerClient) -> Iterator[KafkaCluster]:
-    """A cluster of one broker."""
+def one_broker(engine: DockerClient) -> Iterator[KafkaCluster]:
     with boot(engine, ClusterSpec(brokers=1, heap="128m")) as cluster:
         yield cluster
+
+
+@pytest.fixture
+def brokers(request: pytest.FixtureRequest) -> KafkaCluster:
+    return shared_or("one_broker", request)
 
 
 @pytest.fixture(params=["librdkafka", pytest.param("java", marks=pytest.mark.slow)])
@@ -60,13 +64,13 @@ def client(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def employ(alone: KafkaCluster, tmp_path: Path, client: str) -> Iterator[Employ]:
+def employ(brokers: KafkaCluster, tmp_path: Path, client: str) -> Iterator[Employ]:
     """Start the clients of a workload on a new topic and wait for the first acks."""
     with ExitStack() as stack:
 
         def start(**workload: object) -> ClientSupervisor:
             topic = f"t-{uuid4().hex[:8]}"
-            alone.create_topics({topic: TopicSpec(replication_factor=1)})
+            brokers.create_topics({topic: TopicSpec(replication_factor=1)})
             scenario = Scenario.model_validate(
                 {
                     "version": 1,
@@ -87,10 +91,10 @@ def employ(alone: KafkaCluster, tmp_path: Path, client: str) -> Iterator[Employ]
             for folder in ("ledger", "transactions"):
                 (tmp_path / folder).mkdir()
             supervisor = ClientSupervisor(
-                scenario, tmp_path, bootstrap_servers=alone.bootstrap_servers, secrets={}
+                scenario, tmp_path, bootstrap_servers=brokers.bootstrap_servers, secrets={}
             )
             stack.enter_context(supervisor)
-            alone.interfaces.offer("clients", RunClients(supervisor))
+            brokers.interfaces.offer("clients", RunClients(supervisor))
             until(lambda: supervisor.progress().acked > 0)
             return supervisor
 
@@ -121,13 +125,13 @@ def ledger_after(cluster: KafkaCluster, guard: Guard, supervisor: ClientSupervis
 
 
 def test_a_paused_producer_is_fenced_by_a_new_one_with_its_transactional_id(
-    alone: KafkaCluster, employ: Employ
+    brokers: KafkaCluster, employ: Employ
 ) -> None:
     supervisor = employ(transactions={"size": 50})
-    guard = in_force(alone, PauseClient(client="producer 0", successor=True, within="60s"))
+    guard = in_force(brokers, PauseClient(client="producer 0", successor=True, within="60s"))
     zombie, successor = supervisor.producers
     acks_go_on(successor)
-    recover(alone, guard)
+    recover(brokers, guard)
     until(lambda: zombie.returncode is not None)
     # So the broker has told it, in the words of one client or the other.
     assert any(word in zombie.error for word in ("FENCED", "INVALID_PRODUCER_EPOCH"))
@@ -139,20 +143,20 @@ def test_a_paused_producer_is_fenced_by_a_new_one_with_its_transactional_id(
     "client", [pytest.param("librdkafka", marks=pytest.mark.slow), "java"], indirect=True
 )
 def test_a_crashed_producer_writes_nothing_until_its_successor_starts(
-    alone: KafkaCluster, employ: Employ
+    brokers: KafkaCluster, employ: Employ
 ) -> None:
     supervisor = employ()
-    guard = in_force(alone, CrashClient(client="producers"))
-    before = end(alone, supervisor)
-    recover(alone, guard)
-    until(lambda: end(alone, supervisor) > before)
+    guard = in_force(brokers, CrashClient(client="producers"))
+    before = end(brokers, supervisor)
+    recover(brokers, guard)
+    until(lambda: end(brokers, supervisor) > before)
     assert settled(supervisor) == []
     first, successor = supervisor.producers
     # The page of a killed producer may be some sends behind; its ledger, below, is not.
-    assert first.progress().acked + successor.progress().acked <= end(alone, supervisor)
+    assert first.progress().acked + successor.progress().acked <= end(brokers, supervisor)
     written = {
         (message.offset(), *identity[1:])
-        for message in records(alone, first.spec.topic)
+        for message in records(brokers, first.spec.topic)
         if (identity := decode(message.value()))
     }
     for producer in (first, successor):
@@ -175,11 +179,11 @@ def test_a_crashed_producer_writes_nothing_until_its_successor_starts(
 
 @pytest.mark.slow
 def test_an_open_transaction_is_aborted_by_the_next_producer_with_its_id(
-    alone: KafkaCluster, employ: Employ
+    brokers: KafkaCluster, employ: Employ
 ) -> None:
     supervisor = employ(transactions={"size": 20})
-    guard = in_force(alone, CrashClient(client="producer 0", how="exit"))
-    recover(alone, guard)
+    guard = in_force(brokers, CrashClient(client="producer 0", how="exit"))
+    recover(brokers, guard)
     first, successor = supervisor.producers
     assert first.spec.transactions is not None
     assert successor.spec.transactions is not None
@@ -201,46 +205,46 @@ def test_an_open_transaction_is_aborted_by_the_next_producer_with_its_id(
     ids=["a slow consumer leaves its group", "a storm"],
 )
 def test_the_coordinator_rebalances(
-    alone: KafkaCluster, employ: Employ, group: dict[str, Any], fault: Fault
+    brokers: KafkaCluster, employ: Employ, group: dict[str, Any], fault: Fault
 ) -> None:
     supervisor = employ(consumers={"billing": group})
     until(lambda: any(one.progress().acked > 0 for one in supervisor.consumers))
     began = datetime.now(UTC)
-    guard = in_force(alone, fault)
+    guard = in_force(brokers, fault)
     rebalances = "to rebalance group billing"
-    assert alone.interfaces.logs.await_line(1, rebalances, since=began, within_s=60)
-    recover(alone, guard)
+    assert brokers.interfaces.logs.await_line(1, rebalances, since=began, within_s=60)
+    recover(brokers, guard)
     assert settled(supervisor) == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("client", ["librdkafka"], indirect=True)  # Java's reports hold its network
 def test_a_full_buffer_delays_delivery_reports_and_loses_nothing(
-    alone: KafkaCluster, employ: Employ
+    brokers: KafkaCluster, employ: Employ
 ) -> None:
     supervisor = employ(rate=2000)
     (producer,) = supervisor.producers
-    with in_force(alone, FillBuffer()) as guard:
+    with in_force(brokers, FillBuffer()) as guard:
         acked = producer.progress().acked
-        until(lambda: end(alone, supervisor) > acked + 1000)  # written; no report is served
+        until(lambda: end(brokers, supervisor) > acked + 1000)  # written; no report is served
         assert producer.progress().acked == acked
-    ledger = ledger_after(alone, guard, supervisor)
+    ledger = ledger_after(brokers, guard, supervisor)
     assert set(ledger["outcome"].to_pylist()) == {"acked"}
-    assert end(alone, supervisor) == ledger.num_rows
+    assert end(brokers, supervisor) == ledger.num_rows
 
 
 @pytest.mark.parametrize("client", ["librdkafka"], indirect=True)
 @pytest.mark.parametrize("what", ["queue", pytest.param("all", marks=pytest.mark.slow)])
 def test_purged_records_are_neither_acked_nor_in_the_topic(
-    alone: KafkaCluster, employ: Employ, what: Literal["queue", "all"]
+    brokers: KafkaCluster, employ: Employ, what: Literal["queue", "all"]
 ) -> None:
     supervisor = employ(rate=2000)
     (producer,) = supervisor.producers
-    guard = in_force(alone, PurgeClient(what=what))
+    guard = in_force(brokers, PurgeClient(what=what))
     before = producer.progress().failed
     until(lambda: producer.progress().failed > before)  # each time round, not once
-    ledger = ledger_after(alone, guard, supervisor)
-    written = sequences(records(alone, producer.spec.topic))
+    ledger = ledger_after(brokers, guard, supervisor)
+    written = sequences(records(brokers, producer.spec.topic))
     assert len(written) == len(set(written))
     for outcome in ("acked", "failed"):
         told = of_outcome(ledger, outcome)
@@ -257,38 +261,38 @@ def test_purged_records_are_neither_acked_nor_in_the_topic(
 
 
 def test_skewed_timestamps_are_in_the_log_from_inject_to_heal(
-    alone: KafkaCluster, employ: Employ
+    brokers: KafkaCluster, employ: Employ
 ) -> None:
     supervisor = employ(rate=200)
     (producer,) = supervisor.producers
 
     def newest() -> int:
         """Return by how many minutes the newest record's timestamp is off."""
-        *_, last = records(alone, producer.spec.topic, first=end(alone, supervisor) - 1)
+        *_, last = records(brokers, producer.spec.topic, first=end(brokers, supervisor) - 1)
         return minutes_off(last)
 
     until(lambda: newest() == 0)
-    guard = in_force(alone, SkewTimestamps(by="90m"))
+    guard = in_force(brokers, SkewTimestamps(by="90m"))
     until(lambda: newest() == -90)
-    recover(alone, guard)
+    recover(brokers, guard)
     until(lambda: newest() == 0)
     assert settled(supervisor) == []
-    offs = [minutes_off(one) for one in records(alone, producer.spec.topic)]
+    offs = [minutes_off(one) for one in records(brokers, producer.spec.topic)]
     assert [off for off, _ in itertools.groupby(offs)] == [0, -90, 0]
     assert set(ledger_of(producer)["outcome"].to_pylist()) == {"acked"}
 
 
 @pytest.mark.slow
 def test_timestamps_too_far_in_the_future_are_refused_until_heal(
-    alone: KafkaCluster, employ: Employ, client: str
+    brokers: KafkaCluster, employ: Employ, client: str
 ) -> None:
     supervisor = employ(rate=200)
     (producer,) = supervisor.producers
     # Beyond message.timestamp.after.max.ms, an hour since 4.0 (KIP-1030).
-    guard = in_force(alone, SkewTimestamps(by="90m", direction="future"))
+    guard = in_force(brokers, SkewTimestamps(by="90m", direction="future"))
     until(lambda: producer.progress().failed + producer.progress().unknown > 0)
-    ledger = ledger_after(alone, guard, supervisor)
-    written = records(alone, producer.spec.topic)
+    ledger = ledger_after(brokers, guard, supervisor)
+    written = records(brokers, producer.spec.topic)
     assert {minutes_off(one) for one in written} == {0}
     assert of_outcome(ledger, "acked") == set(sequences(written))
     # INVALID_RECORD: the broker listed the records of a batch (KIP-467).

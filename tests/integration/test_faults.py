@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -10,12 +12,25 @@ from confluent_kafka import Producer
 from ackproof.cluster.booted import KafkaCluster
 from ackproof.scenario.topics import TopicSpec
 from ackproof_faults import Fault, FaultError, inject
+from ackproof_faults.disk.damaged import (
+    DeleteIndex,
+    OldCheckpoint,
+    ReplaceDisk,
+    TruncateIndex,
+    WipePartition,
+    WipeVolume,
+)
+from ackproof_faults.disk.power_loss import PowerLoss
 from ackproof_faults.disk.slow import SlowDisk
+from ackproof_faults.disk.unreachable import DiskFull
+from ackproof_faults.network.connections import HalfOpen, ResetConnections
+from ackproof_faults.network.cuts import Bridge, Flapping, Isolate, MajoritiesRing, Partition, Split
 from ackproof_faults.network.isolate_replication import IsolateReplication
+from ackproof_faults.network.slowed import Bandwidth, PacketLoss
 from ackproof_faults.process.skew_clock import SkewClock
 from ackproof_faults.process.stops import Kill, Restart
 from integration.command import clock
-from integration.faulting import in_force
+from integration.faulting import in_force, recover
 from integration.sending import acked
 from waiting import until
 
@@ -48,7 +63,35 @@ def test_an_ended_broker_is_fenced_and_its_log_shows_how_it_ended(
     cluster.await_full_isr(PLACES)
 
 
-@pytest.mark.parametrize("fault", [Kill(target=1), Restart(target=1), IsolateReplication(target=1)])
+#: `test_process_faults` has those of processes.
+NOT_INJECTED = [
+    Kill(target=1),
+    Restart(target=1),
+    IsolateReplication(target=1),
+    Partition(target=1),
+    Partition(target=1, peers="clients"),
+    Isolate(target=1),
+    Split(target=[1, 2]),
+    Bridge(target=1),
+    MajoritiesRing(),
+    Flapping(target=1),
+    PacketLoss(target=1),
+    HalfOpen(target=1),
+    Bandwidth(target=1),
+    PowerLoss(target=1, partitions=()),
+    WipePartition(target=1, partitions=()),
+    WipeVolume(target=1),
+    ReplaceDisk(target=1),
+    DeleteIndex(target=1, partitions=()),
+    TruncateIndex(target=1, partitions=()),
+    OldCheckpoint(target=1),
+    DiskFull(target=1),
+]
+
+
+@pytest.mark.parametrize(
+    "fault", NOT_INJECTED, ids=lambda fault: f"{fault.name}-{getattr(fault, 'peers', '')}"
+)
 def test_a_fault_that_was_not_injected_is_not_verified(cluster: KafkaCluster, fault: Fault) -> None:
     with pytest.raises(FaultError):
         fault.verify(cluster.interfaces, [1], None)
@@ -82,6 +125,44 @@ def test_a_slow_disk_delays_the_acks_of_fsynced_records(cluster: KafkaCluster) -
     until(guard.recovered, "its disk stays slow")
     with pytest.raises(FaultError, match="is not slow"):
         slow.verify(cluster.interfaces, [1], {1: 1.0})
+
+
+def test_reset_connections_are_told_to_clients(cluster: KafkaCluster) -> None:
+    cluster.await_full_isr(PLACES)
+    leader = cluster.interfaces.metadata.leader("orders", 0)
+    assert leader is not None
+    told: list[dict[str, Any]] = []
+    producer = Producer(
+        {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "stats_cb": lambda text: told.append(json.loads(text)["brokers"]),
+            "statistics.interval.ms": 100,
+            "log_level": 0,
+        }
+    )
+
+    def disconnects() -> int:
+        producer.poll(0.1)
+        return sum(one["disconnects"] for one in told[-1].values()) if told else 0
+
+    producer.produce("orders", b"x", partition=0)
+    assert producer.flush(60) == 0
+    before = disconnects()
+    with in_force(cluster, ResetConnections(target=leader)) as guard:
+        until(disconnects, "the client has not noticed", good=lambda count: count > before)
+    producer.produce("orders", b"x", partition=0)
+    assert producer.flush(60) == 0
+    producer.close()
+    recover(cluster, guard, PLACES)
+    assert "ackproof" not in cluster.interfaces.network.run(1, "nft list tables; tc qdisc").output
+
+
+def test_open_connections_are_not_reset(cluster: KafkaCluster) -> None:
+    script = "ss -Htn state established | awk '{print $3, $4}'"
+    connections = frozenset(cluster.interfaces.network.run(1, script).output.splitlines())
+    assert connections
+    with pytest.raises(FaultError, match=f"still has [0-9]+ of {len(connections)} connections"):
+        ResetConnections(target=1).verify(cluster.interfaces, [1], {1: connections})
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from docker import DockerClient
 from ackproof.cluster.booted import KafkaCluster
 from ackproof.scenario.cluster import ClusterSpec
 from ackproof.scenario.topics import TopicSpec
-from ackproof_faults import FaultError, inject
+from ackproof_faults import inject
 from ackproof_faults.interfaces.kafka_proxy import Rule
 from ackproof_faults.network.link import LinkFault
 from integration.command import clock
@@ -26,20 +26,19 @@ from waiting import until
 
 pytestmark = pytest.mark.cluster
 
-ONE = TopicSpec(replication_factor=1)
+ON_BROKER_1 = TopicSpec(assignment=[[1]])
 
 
-@pytest.fixture(scope="module")
-def linked(engine: DockerClient) -> Iterator[KafkaCluster]:
-    spec = ClusterSpec(brokers=1, listeners=["LINK"], proxied=["LINK"])
-    with boot(engine, spec) as cluster:
-        yield cluster
+@pytest.fixture
+def linked(cluster: KafkaCluster) -> KafkaCluster:
+    """The shared brokers, which have a proxied listener."""
+    return cluster
 
 
 @pytest.fixture
 def topic(linked: KafkaCluster) -> str:
     name = f"t-{uuid4().hex[:8]}"
-    linked.create_topics({name: ONE})
+    linked.create_topics({name: ON_BROKER_1})
     return name
 
 
@@ -218,11 +217,6 @@ def test_the_ends_that_brokers_tell_clients_are_noted(linked: KafkaCluster, topi
     (told,) = [one for one in linked.listed_ends() if one.topic == topic]
     assert (told.broker, told.partition, told.end) == (1, 0, 1)
     assert asked <= told.at
-
-
-def test_without_a_proxied_listener_there_is_no_link(cluster: KafkaCluster) -> None:
-    with pytest.raises(FaultError, match=r"set cluster\.proxied"):
-        _ = cluster.interfaces.proxy
 
 
 @pytest.fixture(scope="module")

@@ -1,12 +1,13 @@
-"""Network faults between real nodes, observed by clients and by the controller."""
+"""Network faults between real nodes, observed by clients and by the controller.
+
+`test_faults` has those of `ci/test`.
+"""
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -17,8 +18,8 @@ from ackproof.cluster.booted import KafkaCluster
 from ackproof.errors import EngineError
 from ackproof.scenario.cluster import ClusterSpec
 from ackproof.scenario.topics import TopicSpec
-from ackproof_faults import Fault, FaultError
-from ackproof_faults.network.connections import HalfOpen, ResetConnections
+from ackproof_faults import Fault
+from ackproof_faults.network.connections import HalfOpen
 from ackproof_faults.network.cuts import Bridge, Flapping, Isolate, MajoritiesRing, Partition, Split
 from ackproof_faults.network.slowed import Bandwidth, Latency, PacketLoss
 from integration.faulting import in_force, recover
@@ -26,7 +27,7 @@ from integration.sending import acked
 from kafka_clusters import NOTICED, boot
 from waiting import until
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 PLACES = [("orders", n) for n in range(4)]
 
@@ -90,7 +91,6 @@ def test_partitioned_brokers_remove_each_other_from_their_isrs(four: KafkaCluste
     recover(four, guard)
 
 
-@pytest.mark.slow
 def test_a_one_way_cut_stops_replication(four: KafkaCluster) -> None:
     cut = Partition(target=1, peers=(2,), direction="to_peers", how="reject")
     with in_force(four, cut) as guard:
@@ -98,7 +98,6 @@ def test_a_one_way_cut_stops_replication(four: KafkaCluster) -> None:
     recover(four, guard)
 
 
-@pytest.mark.slow
 def test_a_broker_without_controllers_is_fenced_and_still_acks_alone(four: KafkaCluster) -> None:
     with in_force(four, Partition(target=1, peers="controllers")) as guard:
         assert acked(four, "orders", partition=0, acks=1)
@@ -109,7 +108,6 @@ def test_a_broker_without_controllers_is_fenced_and_still_acks_alone(four: Kafka
     recover(four, guard)
 
 
-@pytest.mark.slow
 def test_clients_cut_off_and_replication_not(four: KafkaCluster) -> None:
     leader = leader_of(four)
     with in_force(four, Partition(target=leader, peers="clients", listener="EXTERNAL")) as guard:
@@ -118,7 +116,6 @@ def test_clients_cut_off_and_replication_not(four: KafkaCluster) -> None:
     recover(four, guard)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fault", "rest"),
     [(Isolate(target=2), {1, 3, 4}), (Split(target=[1, 2], controllers="others"), {3, 4})],
@@ -135,7 +132,6 @@ def test_brokers_without_controllers_and_peers_leave_every_isr(
     recover(four, guard)
 
 
-@pytest.mark.slow
 def test_in_a_bridge_and_a_ring_the_isr_contains_brokers_connected_to_the_leader(
     four: KafkaCluster,
 ) -> None:
@@ -150,7 +146,6 @@ def test_in_a_bridge_and_a_ring_the_isr_contains_brokers_connected_to_the_leader
     recover(four, guard)
 
 
-@pytest.mark.slow
 def test_a_flapping_link_is_observed_up_and_down(four: KafkaCluster) -> None:
     with in_force(four, Flapping(target=1, peers="clients", up="1s", down="1s")) as guard:
         for answers in (True, False, True):
@@ -165,7 +160,6 @@ def retransmitted(cluster: KafkaCluster, node: int) -> int:
     return int(values[names.index("RetransSegs")])
 
 
-@pytest.mark.slow
 def test_lost_packets_are_retransmitted(four: KafkaCluster) -> None:
     before = retransmitted(four, 1)
     with in_force(four, PacketLoss(target=1, percent=20)) as guard:
@@ -173,34 +167,6 @@ def test_lost_packets_are_retransmitted(four: KafkaCluster) -> None:
     recover(four, guard)
 
 
-def test_reset_connections_are_told_to_clients(four: KafkaCluster) -> None:
-    leader = leader_of(four)
-    told: list[dict[str, Any]] = []
-    producer = Producer(
-        {
-            "bootstrap.servers": four.bootstrap_servers,
-            "stats_cb": lambda text: told.append(json.loads(text)["brokers"]),
-            "statistics.interval.ms": 100,
-            "log_level": 0,
-        }
-    )
-
-    def disconnects() -> int:
-        producer.poll(0.1)
-        return sum(one["disconnects"] for one in told[-1].values()) if told else 0
-
-    producer.produce("orders", b"x", partition=0)
-    assert producer.flush(60) == 0
-    before = disconnects()
-    with in_force(four, ResetConnections(target=leader)) as guard:
-        until(disconnects, "the client has not noticed", good=lambda count: count > before)
-    producer.produce("orders", b"x", partition=0)
-    assert producer.flush(60) == 0
-    producer.close()
-    recover(four, guard)
-
-
-@pytest.mark.slow
 def test_half_open_connections_stay_established_without_a_reset(four: KafkaCluster) -> None:
     began = datetime.now(UTC)
     guard = in_force(four, HalfOpen(target=4))
@@ -211,7 +177,6 @@ def test_half_open_connections_stay_established_without_a_reset(four: KafkaClust
     recover(four, guard)
 
 
-@pytest.mark.slow
 def test_delayed_packets_make_a_client_wait(four: KafkaCluster, engine: DockerClient) -> None:
     fault = Latency(target="leader of orders-0", delay="500ms")
     try:
@@ -231,7 +196,6 @@ def backlog(cluster: KafkaCluster, node: int) -> int:
     return sum(int(line.split()[1]) for line in listed)
 
 
-@pytest.mark.slow
 def test_a_narrow_link_holds_back_what_followers_fetch(four: KafkaCluster) -> None:
     leader = leader_of(four)
     with in_force(four, Bandwidth(target=leader, rate="100kbit")) as guard:
@@ -245,32 +209,3 @@ def test_a_narrow_link_holds_back_what_followers_fetch(four: KafkaCluster) -> No
     assert producer.flush(60) == 0
     producer.close()
     recover(four, guard)
-
-
-@pytest.mark.parametrize(
-    "fault",
-    [
-        Partition(target=1),
-        Partition(target=1, peers="clients"),
-        Isolate(target=1),
-        Split(target=[1, 2]),
-        Bridge(target=1),
-        MajoritiesRing(),
-        Flapping(target=1),
-        PacketLoss(target=1),
-        HalfOpen(target=1),
-        Bandwidth(target=1),
-    ],
-    ids=lambda fault: f"{fault.name}-{getattr(fault, 'peers', '')}",
-)
-def test_a_fault_that_was_not_injected_is_not_verified(four: KafkaCluster, fault: Fault) -> None:
-    with pytest.raises(FaultError):
-        fault.verify(four.interfaces, [1], None)
-
-
-def test_open_connections_are_not_reset(four: KafkaCluster) -> None:
-    script = "ss -Htn state established | awk '{print $3, $4}'"
-    connections = frozenset(four.interfaces.network.run(1, script).output.splitlines())
-    assert connections
-    with pytest.raises(FaultError, match=f"still has [0-9]+ of {len(connections)} connections"):
-        ResetConnections(target=1).verify(four.interfaces, [1], {1: connections})

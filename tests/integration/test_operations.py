@@ -31,7 +31,7 @@ from ackproof_faults.process.stops import Kill
 from integration.command import clock
 from integration.faulting import in_force, recover
 from integration.sending import acked, log_end, send
-from kafka_clusters import NOTICED, boot
+from kafka_clusters import NOTICED, boot, shared_or
 from support.schedules import STEPS
 from waiting import until
 
@@ -39,10 +39,16 @@ pytestmark = pytest.mark.cluster
 
 
 @pytest.fixture(scope="module")
-def operated(engine: DockerClient) -> Iterator[KafkaCluster]:
+def quorum(engine: DockerClient) -> Iterator[KafkaCluster]:
+    """Three brokers and three controllers."""
     spec = ClusterSpec(brokers=3, controllers=3, heap="128m", settings=NOTICED)
     with boot(engine, spec) as cluster:
         yield cluster
+
+
+@pytest.fixture
+def operated(request: pytest.FixtureRequest) -> KafkaCluster:
+    return shared_or("quorum", request)
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from ackproof.cluster.booted import KafkaCluster
 from ackproof.containers import commands, kafka_tools
 from ackproof.scenario.cluster import ClusterSpec
 from ackproof.scenario.topics import TopicSpec
-from ackproof_faults import Fault, FaultError
+from ackproof_faults import FaultError
 from ackproof_faults.disk.damaged import (
     DeleteIndex,
     OldCheckpoint,
@@ -29,7 +29,7 @@ from ackproof_faults.disk.power_loss import PowerLoss
 from ackproof_faults.disk.unreachable import DiskFull, FailLogDir
 from integration.faulting import in_force, recover
 from integration.sending import log_end
-from kafka_clusters import NOTICED, boot
+from kafka_clusters import NOTICED, boot, shared_or
 from waiting import until
 
 pytestmark = pytest.mark.cluster
@@ -39,11 +39,16 @@ SIZE = 100_000
 
 
 @pytest.fixture(scope="module")
-def disks(engine: DockerClient) -> Iterator[KafkaCluster]:
+def two_directories(engine: DockerClient) -> Iterator[KafkaCluster]:
     """Three brokers with two log directories each on a disk of 200 MB, and short sessions."""
     spec = ClusterSpec(log_dirs=2, disk="200m", settings=NOTICED)
     with boot(engine, spec) as cluster:
         yield cluster
+
+
+@pytest.fixture
+def disks(request: pytest.FixtureRequest) -> KafkaCluster:
+    return shared_or("two_directories", request)
 
 
 @pytest.fixture
@@ -227,22 +232,3 @@ def test_a_full_disk_refuses_writes_until_it_is_freed(disks: KafkaCluster, topic
     recover(disks, guard, places(topic))
     assert producer.flush(60) == 0
     producer.close()
-
-
-@pytest.mark.parametrize(
-    "fault",
-    [
-        PowerLoss(target=1, partitions=()),
-        WipePartition(target=1, partitions=()),
-        WipeVolume(target=1),
-        ReplaceDisk(target=1),
-        DeleteIndex(target=1, partitions=()),
-        TruncateIndex(target=1, partitions=()),
-        OldCheckpoint(target=1),
-        DiskFull(target=1),
-    ],
-    ids=lambda fault: fault.name,
-)
-def test_a_fault_that_was_not_injected_is_not_verified(disks: KafkaCluster, fault: Fault) -> None:
-    with pytest.raises(FaultError):
-        fault.verify(disks.interfaces, [1], None)
