@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 #: Files without the mark `spark` that take longest. They start first, so that no process waits
 #: for them at the end.
 LONG = {
-    *("test_demo", "test_bad_luck", "test_advise", "test_pytest_plugin", "test_documentation"),
-    *("test_consumer_conformance", "test_producer_process"),
+    *("test_advise", "test_consumer_conformance", "test_kafkas_classes"),
+    *("test_pytest_plugin", "test_documentation", "test_moves_and_elections", "test_predict"),
+    *("test_effects", "test_fault_target", "test_producer_process", "test_advice_helps"),
 }
 
 

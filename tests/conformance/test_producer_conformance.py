@@ -18,7 +18,7 @@ from ackproof.clients.process import ProducerProcess
 from ackproof.clients.specs import ProducerSpec
 from ackproof.ledger.producer_ledger import recover
 from ackproof_spark.record import decode, run_token
-from conformance.arms import JAVA, PARTITIONS, WITHIN
+from conformance.arms import JAVA, LATER_JAVA, MOCK, OTHER, PARTITIONS, REAL, WITHIN
 from support.client_specs import producer_spec
 from waiting import until
 
@@ -96,6 +96,7 @@ def test_every_acked_row_is_at_its_offset_in_the_log(spec, bootstrap, topic, set
     assert {len(value) for value in log.values()} == {100}
 
 
+@pytest.mark.parametrize("arm", [MOCK, REAL, LATER_JAVA, OTHER], indirect=True)
 def test_after_sigkill_every_record_in_the_log_is_a_send_of_the_ledger(spec, bootstrap, topic):
     process = ProducerProcess(spec(seconds=WITHIN))
     process.start()

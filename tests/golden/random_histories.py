@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
@@ -15,6 +16,7 @@ _one_in_four = st.integers(0, 3).map(lambda drawn: drawn == 0)
 _types = st.sampled_from(["ok", "ok", "ok", "ok", "info", "fail"])
 
 
+@cache
 def draw_histories(number: int, *, batch: int = 0) -> list[dict]:
     """Return this many histories, always the same for the same batch."""
     kinds = st.one_of(_orderly(), _orderly(), _chaotic())

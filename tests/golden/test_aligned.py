@@ -72,7 +72,7 @@ def _parts(table: pa.Table, keys: list[str]) -> list[pa.Table]:
 def histories() -> dict[str, History]:
     draw = random.Random(SEED)
     found = [parse(case) for case in CASES.values()]
-    found += random_histories()[:: 800 // HISTORIES]
+    found += random_histories()[:: 2 * len(random_histories()) // HISTORIES]
     found += [damaged_history(draw) for _ in range(HISTORIES)]
     return {f"t{index}": history for index, history in enumerate(found)}
 

@@ -19,6 +19,7 @@ from cluster_fork import copy_disks, forked
 from confluent_kafka import Producer
 from docker import DockerClient
 
+import node_actions
 from ackproof.cluster import readiness
 from ackproof.cluster.booted import KafkaCluster
 from ackproof.containers.commands import run_sidecar
@@ -299,33 +300,41 @@ def test_the_advised_steps_keep_what_the_last_replica_lost_with_its_power(
             assert len(set(range(1000)) - found) == together["offsets_lost_for_certain"] > 0
 
 
-def test_a_running_cluster_is_asked_about_restarts_and_starts(
-    engine: DockerClient, tmp_path: Path
-) -> None:
+def test_a_running_cluster_is_asked_about_restarts(cluster: KafkaCluster) -> None:
+    safe = TopicSpec.model_validate({"assignment": [[2, 1, 3]], "settings": MINIMUM_2})
+    cluster.create_topics({"safe": safe})
+    readiness.await_full_isr(cluster, [("safe", 0), *(("orders", n) for n in range(3))])
+
+    def asked(acks: str) -> dict[str, object]:
+        done = ackproof(
+            *("advise", "restart", "2", "--kafka", cluster.topology.kafka, "--acks", acks),
+            *("--from-cluster", cluster.bootstrap_servers, "--json"),
+        )
+        partitions = json.loads(done.stdout)["partitions"]
+        (one,) = [one for one in partitions if one["topic"] == "safe"]
+        return {"code": done.returncode, **one}
+
+    safe_now = asked("all")
+    assert (safe_now["code"], safe_now["may_lose"]) == (0, False)
+    leading = asked("1")
+    assert (leading["code"], leading["may_lose"]) == (1, True)
+    assert leading["common_rule_says_safe"]
+    node_actions.kill(cluster, 3)
+    until(lambda: set(cluster.admin.partitions()["safe", 0].isr) == {1, 2})
+    below = asked("all")
+    assert (below["code"], below["may_lose"], below["stops_writes"]) == (1, False, True)
+    node_actions.start(cluster, 3)
+
+
+@pytest.mark.slow
+def test_a_running_cluster_is_asked_about_starts(engine: DockerClient, tmp_path: Path) -> None:
+    """Brokers 1 and 2 die, and broker 3, which is not in sync, comes back."""
     safe = TopicSpec.model_validate({"assignment": [[2, 1, 3]], "settings": MINIMUM_2})
     with boot(engine, SPEC) as cluster:
         cluster.create_topics({"orders": safe})
         readiness.await_full_isr(cluster, [("orders", 0)])
-
-        def asked(acks: str) -> dict[str, object]:
-            done = ackproof(
-                *("advise", "restart", "2", "--kafka", cluster.topology.kafka, "--acks", acks),
-                *("--from-cluster", cluster.bootstrap_servers, "--json"),
-            )
-            (one,) = json.loads(done.stdout)["partitions"]
-            return {"code": done.returncode, **one}
-
-        safe_now = asked("all")
-        assert (safe_now["code"], safe_now["may_lose"]) == (0, False)
-        leading = asked("1")
-        assert (leading["code"], leading["may_lose"]) == (1, True)
-        assert leading["common_rule_says_safe"]
         cluster.nodes[3].kill()
         until(lambda: isr(cluster) == {1, 2})
-        below = asked("all")
-        assert (below["code"], below["may_lose"], below["stops_writes"]) == (1, False, True)
-
-        # Brokers 1 and 2 die, and broker 3, which is not in sync, comes back.
         cluster.nodes[2].kill()
         cluster.nodes[1].kill()
         cluster.nodes[3].start_again()

@@ -110,6 +110,7 @@ def test_what_was_acked_is_found_and_what_is_not_there_is_lost(
     assert not [line for line in verdict["unobserved"] if "several name one offset" in line]
 
 
+@pytest.mark.slow
 def test_what_is_doubtful_is_unseen_and_says_why(
     cluster: KafkaCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

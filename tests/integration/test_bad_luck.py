@@ -27,6 +27,7 @@ pytestmark = pytest.mark.cluster
 SCENARIO = "scenarios/acks-all.yaml"
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_a_run_in_progress_is_left_alone_and_ctrl_c_keeps_what_it_recorded(
     engine: DockerClient, tmp_path: Path
@@ -100,13 +101,16 @@ def assert_refused(result: subprocess.CompletedProcess[str], code: int, said: st
     assert "Traceback" not in result.stderr
 
 
-def test_a_missing_engine_is_reported() -> None:
-    result = ackproof("run", SCENARIO, DOCKER_HOST="unix:///nonexistent.sock")
+def test_a_missing_engine_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nonexistent.sock")
+    result = captured("run", SCENARIO, "--out", tmp_path)
     assert_refused(result, 4, "no container engine answers")
 
 
-def test_missing_java_is_reported(tmp_path: Path) -> None:
-    result = ackproof("run", SCENARIO, "--out", tmp_path, PATH="/nonexistent", JAVA_HOME="")
+def test_missing_java_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", "/nonexistent")
+    monkeypatch.setenv("JAVA_HOME", "")
+    result = captured("run", SCENARIO, "--out", tmp_path)
     assert_refused(result, 4, "Java")
     assert list(tmp_path.iterdir()) == []  # refused before anything was started
 
@@ -119,7 +123,7 @@ def test_missing_java_is_reported(tmp_path: Path) -> None:
 def test_an_unknown_kafka_version_is_reported(tmp_path: Path, version: str, code: int) -> None:
     scenario = tmp_path / "s.yaml"
     scenario.write_text(Path(SCENARIO).read_text() + f'kafka: "{version}"\n')
-    result = ackproof("run", scenario, "--out", tmp_path / "runs")
+    result = captured("run", scenario, "--out", tmp_path / "runs")
     assert_refused(result, code, version)
 
 
@@ -138,7 +142,7 @@ def test_a_broker_that_exits_at_boot_is_reported(engine: DockerClient, tmp_path:
 
 def test_a_folder_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     (tmp_path / "runs").write_text("a file")
-    assert_refused(ackproof("run", SCENARIO, "--out", tmp_path / "runs"), 4, "cannot be written")
+    assert_refused(captured("run", SCENARIO, "--out", tmp_path / "runs"), 4, "cannot be written")
 
 
 @pytest.fixture

@@ -163,6 +163,7 @@ def test_a_cluster_that_cannot_be_booted_is_an_error_of_the_test_alone(
         assert pytested(project, "--chaos-no-engine=skip", **nowhere).returncode == 0
 
 
+@pytest.mark.slow  # two workers import everything again
 def test_workers_share_finished_runs(project: Path) -> None:
     done = pytested(project, "-n", "2", "--dist", "load", "--chaos-trials=2", VERDICT="holds")
     assert done.returncode == 0, done.stdout + done.stderr
