@@ -109,7 +109,8 @@ def _diff(spark: SparkSession, options: argparse.Namespace) -> dict[str, Any]:
     sends = {
         word: getattr(result, word) for word in ("sent", "acked", "failed", "unknown", "aborted")
     }
-    return sends | {key.value: count for key, count in result.counts.items()}
+    counts = {key.value: count for key, count in result.counts.items()}
+    return sends | counts | {"compared": result.path}
 
 
 def _final_log(spark: SparkSession, options: argparse.Namespace) -> dict[str, Any]:

@@ -150,6 +150,7 @@ def conclude(evidence: Evidence, compared: Analysis) -> Verdict:
         metrics=metrics,
         steps=list(evidence.steps),
         readers=record.readers,
+        compared=compared.comparison.path,
         configuration=record.configuration or durability_of(scenario),
     )
     runs.write_model(run_dir / "verdict.json", verdict)

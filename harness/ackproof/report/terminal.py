@@ -123,6 +123,8 @@ def print_run(console: Console, verdict: Verdict, run_dir: Path) -> None:
     say(console, f"Matches prediction: {agreement_of(verdict)}")
     for line in (_cost(verdict), *wording.probe_sentences(verdict)):
         say(console, line, style="dim")
+    if verdict.compared:
+        say(console, f"Compared {verdict.compared}", style="dim")
     for line in wording.topic_sentences(verdict):
         say(console, line)
     for line in wording.finding_sentences(verdict):

@@ -323,6 +323,8 @@ class Verdict(Record):
     steps: list[Step] = []
     #: The Spark data sources that read the final log; if there are two, they were compared.
     readers: list[str] = []
+    #: How Spark compared ledger and final log: `by offset`, or `general` and why.
+    compared: str = ""
     configuration: dict[str, str | int | float | bool]
 
     @property

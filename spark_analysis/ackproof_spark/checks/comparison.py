@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,8 @@ class Comparison:
     `removed` sends were acked, and retention or compaction may have removed their records; None if
     they were not counted. `counts` has every anomaly, also those with 0. `shown` has up to
     `SHOWN_PER_ANOMALY` rows of `tables.ANOMALIES` for each anomaly, in the order of `Anomaly`: rows
-    within a fault window first, then the earliest.
+    within a fault window first, then the earliest. `general`: why the tables were compared whole;
+    empty if the pass by offset reduced them.
     """
 
     sent: int
@@ -50,6 +51,12 @@ class Comparison:
     counts: dict[Anomaly, int]
     shown: list[dict[str, Any]]
     removed: int | None = None
+    general: str = ""
+
+    @property
+    def path(self) -> str:
+        """How the tables were compared, in words."""
+        return f"general: {self.general}" if self.general else "by offset"
 
 
 def _with_input(tables: RunTables, checks: Sequence[Check]) -> list[Check]:
@@ -101,9 +108,11 @@ def compare(
             caches.callback(frame.persist().unpersist)
             return frame
 
-        tables = whole
-        with suppress(TakeGeneralPath):
+        tables, general = whole, ""
+        try:
             tables = unmatched(spark, run.run_dir, whole, sizing=sizing, caches=caches)
+        except TakeGeneralPath as reason:
+            general = str(reason)
         outcomes, rows = tables.outcomes, tables.rows
         found: list[DataFrame] = []
         gone = 0 if count_removed else None
@@ -131,6 +140,7 @@ def compare(
         counts=dict.fromkeys(Anomaly, 0) | counts,
         shown=shown,
         removed=gone,
+        general=general,
     )
 
 

@@ -63,8 +63,12 @@ def test_outcomes_are_counted(spark, tmp_path):
     assert (result.sent, result.acked, result.failed, result.unknown) == (4, 1, 1, 2)
 
 
-@pytest.mark.parametrize("sizing", [Sizing(placed=2.0), Sizing()], ids=["general", "by offset"])
-def test_a_file_that_is_no_part_of_a_table_is_not_read(spark, tmp_path, sizing):
+@pytest.mark.parametrize(
+    ("sizing", "path"),
+    [(Sizing(placed=2.0), "general: 0 of 2 sends have no offset"), (Sizing(), "by offset")],
+    ids=["general", "by offset"],
+)
+def test_a_file_that_is_no_part_of_a_table_is_not_read(spark, tmp_path, sizing, path):
     sends = ["1/0 to 0: acked at 0", "1/1 to 0: acked at 1"]
     history = {"sends": sends, "log": ["0@0: 1/0", "0@1: 1/1"], "ends": ["0: 0-2"]}
     write_run(tmp_path, {"t": parse(history)})
@@ -73,7 +77,9 @@ def test_a_file_that_is_no_part_of_a_table_is_not_read(spark, tmp_path, sizing):
     for name in ("part-1.parquet._COPYING_", "part-1", "_part-1.parquet"):
         pq.write_table(whole.slice(1), part.with_name(name))
     pq.write_table(whole.slice(0, 1), part)
-    assert compare(spark, tmp_path, sizing=sizing).counts[Anomaly.LOST] == 1
+    result = compare(spark, tmp_path, sizing=sizing)
+    assert result.counts[Anomaly.LOST] == 1
+    assert result.path == path
 
 
 @pytest.mark.parametrize(("lost", "most"), [(0, 0), (20, 12)])
@@ -107,6 +113,7 @@ def test_the_job_prints_counts_and_writes_to_its_output(spark, tmp_path, capsys)
         "aborted": 0,
         **{anomaly.value: 0 for anomaly in Anomaly},
         "lost": 2,
+        "compared": "by offset",
     }
     assert pq.read_table(output / LOCATION["anomalies"]).num_rows == 2
     assert not (run_dir / LOCATION["anomalies"]).exists()
