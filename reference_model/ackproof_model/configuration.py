@@ -100,6 +100,8 @@ class Profile:
     double_bump: the coordinator's own abort raises the epoch twice with v2, in 4.0.0 (KAFKA-19367).
     first_sequence_zero: the first sequence number of a v2 producer must be 0, from 4.1.
     strict_markers: v2 markers must have a newer epoch, from 4.2 (KIP-1228).
+    skips_markers: a coordinator takes a partition without a leader for deleted, and skips its
+        marker; from 4.3 (KAFKA-17573, KAFKA-20734).
 
     `consumer_groups` only:
     group_fencing: the group refuses a transaction's offsets of another generation, and waits for
@@ -135,6 +137,7 @@ class Profile:
     double_bump: bool = field(default=False, metadata=_BY_AUDITS)
     first_sequence_zero: bool = field(default=True, metadata=_BY_AUDITS)
     strict_markers: bool = field(default=True, metadata=_BY_NONE_OF_THEM)
+    skips_markers: bool = field(default=True, metadata=_BY_NONE_OF_THEM)
     group_fencing: bool = field(default=True, metadata=_BY_NONE_OF_THEM)
     clients_truncate: bool = field(default=True, metadata=_BY_AUDITS)
 
@@ -230,6 +233,7 @@ def _profile(patch: tuple[int, ...]) -> Profile:
         double_bump=patch == (4, 0, 0),
         first_sequence_zero=version >= (4, 1),
         strict_markers=version >= (4, 2),
+        skips_markers=version >= (4, 3),
         group_fencing=version >= (2, 5),
         clients_truncate=version >= (2, 4),
     )

@@ -171,6 +171,16 @@ class WorstCase:
         """
         return self.unanswered or self.late or self.counts.without_shrinks > 0
 
+    def may_leave_no_leader(self, replicas: int) -> bool:
+        """Whether a partition may be without a leader for a while.
+
+        Every replica must be away, or have left the ISR, which takes an end or a shrink for each;
+        the last member of the ISR must end. A move may leave fewer replicas.
+        """
+        ends = self.counts.ends
+        few = self.moves or self.counts.reassignments or ends + self.counts.shrinks >= replicas
+        return bool(self.anything or (ends and few))
+
     def plus(self, other: WorstCase) -> WorstCase:
         """Return the sum of both, in any order."""
         moves = self.moves + other.moves

@@ -10,10 +10,11 @@ from typing import Any
 
 from ackproof_model.kafka import epoch_cache, partition_change, producer_state, reassignment
 from ackproof_model.replication import isr, leader, log_truncation, replica
-from ackproof_model.transactions import coordinator
+from ackproof_model.transactions import coordinator, markers
 from conformance import (
     coordinator_cases,
     log_cases,
+    marker_cases,
     partition_cases,
     reassignment_cases,
     replica_cases,
@@ -28,17 +29,18 @@ Version = tuple[int, ...]
 class Subject:
     """A question that `java/Oracle.java` answers, and how our rules do.
 
-    rules: the modules with the rules. draw: makes a random case; None if every case is compared.
+    rules: the modules with the rules. draw: makes a random case; None if `every` returns all cases.
     line: the case as the oracle reads it. ours: our answer, by the rules in a module. smaller: the
     case with one thing less. kafkas: the part of the oracle's answer that is compared.
     """
 
     question: str
     rules: tuple[ModuleType, ...]
-    draw: Callable[[random.Random], Any] | None
     line: Callable[[Any], str]
     ours: Callable[[Any, Version, ModuleType], str]
-    smaller: Callable[[Any], Sequence[Any]]
+    smaller: Callable[[Any], Sequence[Any]] = lambda _: ()
+    draw: Callable[[random.Random], Any] | None = None
+    every: Callable[[], list[Any]] = list
     kafkas: Callable[[str], str] = str
 
     def answer(self, case: Any, version: Version) -> str:
@@ -55,7 +57,7 @@ class Subject:
         A case that was drawn twice is returned once.
         """
         if self.draw is None:
-            return coordinator_cases.every_case()
+            return self.every()
         rng = random.Random(seed)
         return [*dict.fromkeys(self.draw(rng) for _ in range(count))]
 
@@ -96,11 +98,17 @@ SUBJECTS = [
     Subject(
         question="coordinator",
         rules=(coordinator,),
-        draw=None,
+        every=coordinator_cases.every_case,
         line=coordinator_cases.line,
         ours=coordinator_cases.ours,
-        smaller=lambda _: (),
         kafkas=coordinator_cases.kafkas,
+    ),
+    Subject(
+        question="markers",
+        rules=(markers,),
+        every=marker_cases.every_case,
+        line=marker_cases.line,
+        ours=marker_cases.ours,
     ),
     Subject(
         question="truncation",

@@ -15,6 +15,7 @@ from docker import DockerClient
 
 from ackproof.kafka_versions import numbers
 from ackproof_model.replication import replica
+from ackproof_model.transactions import markers
 from conformance.kafka_classes import Oracle
 from conformance.mutants import mutants
 from conformance.subjects import SUBJECTS, Subject
@@ -81,7 +82,8 @@ FUNCTIONS = {
         "accepts_isr",
         "answer_isr",
         "forget",
-    }
+    },
+    markers: {"way"},
 }
 
 #: Lines with a rule of versions before these, whose mutants may survive. What proves such a rule is

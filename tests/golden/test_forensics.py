@@ -363,6 +363,18 @@ WITH_ACKS_ALL = {
         replicas=same((0, 1, 0), (2, 3, 0, OPEN), (4, 4, 2), (5, 5, 2, {**MARKER, **OPEN})),
         events=[],
     ),
+    "hung_skipped": hung(
+        26,
+        "B58 by 1 in 0, then 2 in 1 from 4, cut by 1",
+        states=FAILOVER,
+        events=[(35, 3, "marker-skipped"), (55, 1, "truncated", None, 4)],
+    ),
+    "hung_skipped_before": hung(  # the marker of an earlier transaction, before they were sent
+        27,
+        "unexplained by 1 in 0, then 2 in 1 from 4, cut by 1",
+        states=FAILOVER,
+        events=[(1, 3, "marker-skipped"), (55, 1, "truncated", None, 4)],
+    ),
     "hung_other": hung(  # another transaction hung, which began later
         25, "B13 by 1 in 0, then - in - from -, cut by -", hung=(34, 4), events=[]
     ),

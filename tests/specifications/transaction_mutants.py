@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from functools import partial
 
 from ackproof_model.kafka.producer_state import Batch, ProducerState, Refusal
-from ackproof_model.transactions import coordinator, log, producers, transaction_log
+from ackproof_model.transactions import coordinator, log, producers, successors, transaction_log
 from ackproof_model.transactions.coordinator import Answer, Answered
+from ackproof_model.transactions.markers import Way
 from ackproof_model.transactions.model import (
     Protocol,
     TransactionBudgets,
@@ -130,6 +131,8 @@ WRONG: dict[str, list[tuple[object, str, object]]] = {
     "open_epoch": [(TransactionModel, "compares_open", False)],
     "epoch_bump": [(TransactionModel, "bumps", False), (TransactionModel, "fence_bumps", 1)],
     "strict_marker": [(TransactionModel, "strict", False)],
+    # Before 4.3 the marker of a partition without a leader waits.
+    "marker_waits": [(successors, "way", lambda profile, leader: Way.SKIPPED)],
     # A marker may be repeated (KAFKA-19999, 4.2).
     "marker_retry": [(log, "marked", _marked_once)],
 }
@@ -177,5 +180,6 @@ MUTANTS = (
     _mutant("open_epoch", "aborted-read", "4.0.0", 2),
     _mutant("epoch_bump", "aborted-read", "4.3.1", 2),
     _mutant("strict_marker", "aborted-read", "4.3.1", 2, marker_delays=1),
+    _mutant("marker_waits", "hanging", outages=1),
     _mutant("marker_retry", "stuck", "4.3.1", 2, marker_delays=1),
 )

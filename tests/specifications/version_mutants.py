@@ -69,6 +69,12 @@ MUTANTS = (
         "aborted-read",
     ),
     _mutant(
+        "skips_markers",
+        True,
+        TransactionModel(kafka_version="4.2.1", budgets=TransactionBudgets(outages=1)),
+        "hanging",
+    ),
+    _mutant(
         "group_fencing",
         False,
         OffsetModel(

@@ -1,9 +1,9 @@
 """Parses brokers' logs into events of replication: role changes, truncations, ISR changes.
 
-The lines are those of `Partition`, `ReplicaFetcherThread`, `UnifiedLog`, `LogLoader`, `LogManager`
-and `BrokerLifecycleManager` in Kafka 3.9.1 and 4.3.1; the pattern of loaded logs also matches
-0.10.2.2. Other lines are ignored. Verdicts do not depend on these events: they complement the
-controller's log and the segments.
+The lines are those of `Partition`, `ReplicaFetcherThread`, `UnifiedLog`, `LogLoader`, `LogManager`,
+`BrokerLifecycleManager` and `TransactionMarkerChannelManager` in Kafka 3.9.1 and 4.3.1; the pattern
+of loaded logs also matches 0.10.2.2. Other lines are ignored. Verdicts do not depend on these
+events: they complement the controller's log and the segments.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ class Kind(StrEnum):
     `ISR_SHRINKING`: the leader requested a smaller ISR; `ISR_CHANGED`: an ISR was accepted.
     `CLEAN_START`, `UNCLEAN_START`: the broker started with or without a clean shutdown file.
     `UNFENCED`, `SHUTTING_DOWN`: changes of the broker's lifecycle.
+    `MARKER_SKIPPED`: as coordinator it skips a marker, as it takes the partition for deleted.
     `ENDED`: the broker or controller ended by itself; `text` is the reason that it logged.
     """
 
@@ -48,6 +49,7 @@ class Kind(StrEnum):
     UNCLEAN_START = "unclean-start"
     UNFENCED = "unfenced"
     SHUTTING_DOWN = "shutting-down"
+    MARKER_SKIPPED = "marker-skipped"
     ENDED = "ended"
 
 
@@ -129,6 +131,12 @@ PATTERNS = {
     Kind.UNCLEAN_START: re.compile(r"Recovering \d+ logs from .* no clean shutdown file was found"),
     Kind.UNFENCED: re.compile(r"The broker has been unfenced\."),
     Kind.SHUTTING_DOWN: re.compile(r"Beginning controlled shutdown\."),
+    # A line may contain several partitions: `Set(orders-0, orders-1) while trying to …`.
+    Kind.MARKER_SKIPPED: re.compile(
+        r"(?<=[ (])(?P<topic>[^\s(]+)-(?P<partition>\d+)(?=[,)].*"
+        r" while trying to send transaction markers for .*"
+        r", these partitions are likely deleted already and hence can be skipped)"
+    ),
     # `ProcessTerminatingFaultHandler`, `Kafka`, `KafkaServer`, `BrokerLifecycleManager`,
     # `LogManager`, `ReplicaManager`.
     Kind.ENDED: re.compile(
@@ -198,7 +206,7 @@ _SIGNAL = re.compile(r"(Terminating process due to signal)|Registered signal han
 _RELEVANT = re.compile(
     r"starts at [Ll]eader [Ee]poch|InitialFetchState|Completed load of"
     r"|Truncating (?:partition|to offset|log)|below high watermark|Corruption found|Shrinking ISR"
-    r"|ISR updated|clean shutdown file|has been unfenced|controlled shutdown"
+    r"|ISR updated|hence can be skipped|clean shutdown file|has been unfenced|controlled shutdown"
     r"|fatal fault|[Ff]atal e|(?:down|broker) because|process due to signal|signal handlers"
 )
 

@@ -44,8 +44,10 @@ def predict(
     scenario: Scenario,
     name: str,
     group: ConsumerGroup,
+    *,
     may_lose: Callable[[str], bool],
     may_lose_visible: Callable[[], bool],
+    may_lack_leader: Callable[[str], bool],
 ) -> Iterator[ClientPrediction]:
     settings = group.settings.as_client_settings()
     disturbed = disturbances(scenario, group.client, settings)
@@ -57,7 +59,7 @@ def predict(
     if skips := _skips_added(scenario, group):
         answers.insert(0, {Anomaly.UNPROCESSED: (Likelihood.POSSIBLE, skips)})
     if group.into and (faults := _of_brokers(scenario)):
-        answers.append(_by_outputs(scenario, group, may_lose, faults))
+        answers.append(_by_outputs(scenario, group, may_lose, may_lack_leader, faults))
     for anomaly in _OF_TRANSACTIONS:
         likelihood, reason = max(
             (one[anomaly] for one in answers if anomaly in one),
@@ -143,6 +145,7 @@ def _by_outputs(
     scenario: Scenario,
     group: ConsumerGroup,
     may_lose: Callable[[str], bool],
+    may_lack_leader: Callable[[str], bool],
     fault: str,
 ) -> dict[Anomaly, _Answer]:
     """Return the predictions from lost or aborted forwarded records."""
@@ -160,6 +163,7 @@ def _by_outputs(
         topics=[*group.into, OFFSETS],
         successors=group.crash_after is not None or bool(_cause(scenario, "ends")),
         may_lose=may_lose,
+        may_lack_leader=may_lack_leader,
     )
     searched = transactions.search(model, until=list(_OF_TRANSACTIONS.values()))
     for anomaly, kind in _OF_TRANSACTIONS.items():

@@ -246,12 +246,26 @@ def predict_clients(
         """Whether the workload's topic may lose what consumers have read."""
         return loses(_visible(scenario))
 
+    @remembered
+    def may_lack_leader(topic: str) -> bool:
+        """Whether a partition of this topic may have no leader for a while."""
+        written = _written(scenario, topic)
+        each = (worst_case.total(written, one) for one in partitions_of(written))
+        return any(one.may_leave_no_leader(written.topic.replication_factor) for one in each)
+
     yield from reused_buffers(scenario)
     if scenario.workload.transactions is not None:
-        yield from transactions.predict(scenario, may_lose)
+        yield from transactions.predict(scenario, may_lose, may_lack_leader)
     for name, group in scenario.workload.consumers.items():
         if group.via != "share":
-            yield from groups.predict(scenario, name, group, may_lose, may_lose_visible)
+            yield from groups.predict(
+                scenario,
+                name,
+                group,
+                may_lose=may_lose,
+                may_lose_visible=may_lose_visible,
+                may_lack_leader=may_lack_leader,
+            )
 
 
 def _written(scenario: Scenario, topic: str, **changed: object) -> Scenario:

@@ -46,10 +46,15 @@ _WORDS = {
     "failovers": "a failover of the coordinator",
     "coordinator_losses": "records that the coordinator's partition loses",
     "log_losses": "records that the partition loses",
+    "outages": "a partition without a leader",
 }
 
 
-def predict(scenario: Scenario, may_lose: Callable[[str], bool]) -> Iterator[ClientPrediction]:
+def predict(
+    scenario: Scenario,
+    may_lose: Callable[[str], bool],
+    may_lack_leader: Callable[[str], bool],
+) -> Iterator[ClientPrediction]:
     settings = scenario.workload.client_settings
     disturbed = disturbances(scenario, scenario.workload.client, settings)
     model, causes = question(
@@ -59,6 +64,7 @@ def predict(scenario: Scenario, may_lose: Callable[[str], bool]) -> Iterator[Cli
         topics=[scenario.workload.topic],
         successors=_has_successors(scenario),
         may_lose=may_lose,
+        may_lack_leader=may_lack_leader,
     )
     # These need two partitions (scenarios/catalogue, B13 and B15), and the search has one.
     for kind, refused, source in (
@@ -79,8 +85,15 @@ def predict(scenario: Scenario, may_lose: Callable[[str], bool]) -> Iterator[Cli
     ]
     zombies = _has_living_predecessors(scenario)
     searched = transactions.search(
-        model, until=["aborted-read", "hanging", *(["zombie-commit"] if zombies else [])]
+        model, until=["aborted-read", "hanging", "unmarked", *["zombie-commit"] * zombies]
     )
+    if "unmarked" in searched.traces:
+        _, reason = answer("unmarked", model, searched, causes)
+        yield (
+            Anomaly.LOST,
+            Likelihood.POSSIBLE,
+            f"a committed transaction stays open, and an operator can only abort it: {reason}",
+        )
     if uncommitted:
         reason = (
             f"{uncommitted[0]} reads with read_uncommitted: whatever of a transaction is aborted"
@@ -112,6 +125,7 @@ def question(
     topics: list[str],
     successors: bool,
     may_lose: Callable[[str], bool],
+    may_lack_leader: Callable[[str], bool],
 ) -> tuple[TransactionModel, Mapping[str, str]]:
     """Return the model of transactions that write to `topics`, and the fault that causes each kind.
 
@@ -124,6 +138,7 @@ def question(
         "unanswered": disturbed.get(Disturbance.UNANSWERED, ""),
         "marker_delays": disturbed.get(Disturbance.LATE_MARKER, ""),
         "failovers": disturbed.get(Disturbance.MOVES, ""),
+        "outages": disturbed.get(Disturbance.MOVES, ""),
     }
     faulted = any(fault.touches_brokers for fault in scenario.every_fault)
     model = TransactionModel(
@@ -140,6 +155,7 @@ def question(
             failovers=int(bool(causes["failovers"])),
             coordinator_losses=int(faulted and may_lose(TRANSACTIONS)),
             log_losses=int(faulted and any(map(may_lose, topics))),
+            outages=int(faulted and any(map(may_lack_leader, topics))),
             in_all=IN_ALL,
         ),
         verification=_verification(scenario),
@@ -154,6 +170,7 @@ def answer(
         trace = searched.traces[anomaly]
         kinds = model.budgets.spent(trace[-1][1].left)
         known = f"; {_LATE_REQUEST.get(anomaly, 'KAFKA-17754')}" if kinds == ["delays"] else ""
+        known = "; KAFKA-20734" if "outages" in kinds else known
         reason = f"in {len(trace)} steps, by {in_words(kinds, _WORDS, causes)}{known}"
         return Likelihood.POSSIBLE, reason
     if not searched.complete:

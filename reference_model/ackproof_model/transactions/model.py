@@ -42,6 +42,7 @@ class TransactionBudgets(SearchBudget):
         coordinator loads an older state, or does not know the transactional.id.
     log_losses: a partition loses committed records and markers at its end.
     expirations: the coordinator removes the transactional.id (transactional.id.expiration.ms).
+    outages: a partition has no leader while its marker is due.
     """
 
     KINDS: ClassVar = (
@@ -54,6 +55,7 @@ class TransactionBudgets(SearchBudget):
         "coordinator_losses",
         "log_losses",
         "expirations",
+        "outages",
     )
 
     transactions: int = 2
@@ -68,6 +70,7 @@ class TransactionBudgets(SearchBudget):
     coordinator_losses: int = 0
     log_losses: int = 0
     expirations: int = 0
+    outages: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

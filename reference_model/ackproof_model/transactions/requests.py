@@ -5,10 +5,9 @@ from __future__ import annotations
 from ackproof_model.transactions import coordinator as rules
 from ackproof_model.transactions import log
 from ackproof_model.transactions.coordinator import Answer
+from ackproof_model.transactions.markers import marker
 from ackproof_model.transactions.model import TransactionModel
 from ackproof_model.transactions.state import (
-    PREPARED,
-    Coordinator,
     Entry,
     Fate,
     Message,
@@ -86,29 +85,6 @@ def _marked(model: TransactionModel, state: State, request: Message) -> Answered
     if after is None:
         return Answer.PRODUCER_FENCED, state
     return Answer.NONE, with_partition(state, request.partition, after)
-
-
-def marker(request: Message) -> Entry:
-    return Entry(-1, request.epoch, commit=request.commit, term=request.term)
-
-
-def markers(coordinator: Coordinator) -> list[Message]:
-    """Return the markers that a coordinator must still write."""
-    if coordinator.state not in PREPARED:
-        return []
-    commit = coordinator.state is Txn.PREPARE_COMMIT
-    return [
-        Message(
-            "marker",
-            -1,
-            coordinator.epoch,
-            partition=at,
-            commit=commit,
-            term=coordinator.term,
-        )
-        for at in range(coordinator.partitions.bit_length())
-        if coordinator.partitions >> at & 1
-    ]
 
 
 def with_partition(state: State, at: int, partition: Partition) -> State:

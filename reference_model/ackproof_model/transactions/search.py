@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterator
 
 from ackproof_model.breadth_first import SearchResult, explore
 from ackproof_model.transactions import log
+from ackproof_model.transactions.markers import marker, markers
 from ackproof_model.transactions.model import TransactionModel
-from ackproof_model.transactions.requests import marker, markers
 from ackproof_model.transactions.state import (
     PREPARED,
     Fate,
@@ -23,8 +23,9 @@ from ackproof_model.transactions.successors import successors
 #: partition gets its marker before the other is no anomaly).
 #: zombie-write, zombie-commit: a record is appended, a transaction is committed, of a producer
 #: with a successor. duplicated: a log has a record twice. hanging: a log has an open
-#: transaction that the coordinator does not know, so the last stable offset stands still. stuck: a
-#: log refuses a marker that the coordinator must write, so no transaction can begin.
+#: transaction that the coordinator does not know, so the last stable offset stands still.
+#: unmarked: such a transaction was acked as committed. stuck: a log refuses a marker that the
+#: coordinator must write, so no transaction can begin.
 ANOMALIES = (
     "aborted-read",
     "lost",
@@ -33,6 +34,7 @@ ANOMALIES = (
     "zombie-commit",
     "duplicated",
     "hanging",
+    "unmarked",
     "stuck",
 )
 
@@ -71,9 +73,19 @@ def _of_logs(model: TransactionModel, state: State) -> Iterator[str]:
             yield "duplicated"
         if log.is_open(partition) and not (known and coordinator.partitions >> at & 1):
             yield "hanging"
+            if any(_awaits_marker(state, at, entry.transaction) for entry in records):
+                yield "unmarked"
     for request in markers(coordinator):
         if log.marked(model, state.partitions[request.partition], marker(request)) is None:
             yield "stuck"
+
+
+def _awaits_marker(state: State, at: int, transaction: int) -> bool:
+    """Whether a transaction was acked as committed, and no marker in this log has ended it."""
+    entries = state.partitions[at].log
+    ended = log.committed(entries) | log.aborted(entries)
+    committed = state.outcomes[transaction].fate in {Fate.COMMITTED, Fate.ZOMBIE}
+    return committed and transaction not in ended
 
 
 #: The most states that a search stores.

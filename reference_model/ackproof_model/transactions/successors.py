@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from ackproof_model.transactions import coordinator as rules
 from ackproof_model.transactions import log, transaction_log
 from ackproof_model.transactions.coordinator import Answer
+from ackproof_model.transactions.markers import Leader, Way, marker, markers, way
 from ackproof_model.transactions.model import TransactionBudgets, TransactionModel
 from ackproof_model.transactions.producers import requests, steps
 from ackproof_model.transactions.requests import (
     answered,
-    marker,
-    markers,
     verify,
     with_partition,
 )
@@ -83,6 +82,10 @@ def _perturbations(model: TransactionModel, state: State) -> Iterator[Step]:
         yield from _coordinator_losses(state)
     if left["log_losses"]:
         yield from _log_losses(state)
+    if left["outages"] and way(model.profile, Leader.NONE) is Way.SKIPPED:
+        for request in markers(state.coordinator):
+            skipped = _without_marker(state, request)
+            yield f"a {_name(request)} is skipped", _spent(skipped, "outages")
     ended = state.coordinator.state not in {*PREPARED, Txn.ONGOING, Txn.DEAD}
     if left["expirations"] and ended:
         dead = state.coordinator._replace(state=Txn.DEAD)
@@ -94,14 +97,17 @@ def _perturbations(model: TransactionModel, state: State) -> Iterator[Step]:
 
 def _write_marker(model: TransactionModel, state: State, request: Message) -> Iterator[Step]:
     """Yield the write of a marker (`TransactionMarkerChannelManager`)."""
-    at, coordinator = request.partition, state.coordinator
-    after = log.marked(model, state.partitions[at], marker(request))
+    after = log.marked(model, state.partitions[request.partition], marker(request))
     if after is not None:
-        rest = coordinator._replace(partitions=coordinator.partitions & ~(1 << at))
-        yield (
-            f"a {_name(request)} is written",
-            with_partition(state, at, after)._replace(coordinator=rules.completed(rest)),
-        )
+        written = with_partition(state, request.partition, after)
+        yield f"a {_name(request)} is written", _without_marker(written, request)
+
+
+def _without_marker(state: State, request: Message) -> State:
+    """Return the state in which the coordinator need not write this marker any more."""
+    left = state.coordinator.partitions & ~(1 << request.partition)
+    rest = state.coordinator._replace(partitions=left)
+    return state._replace(coordinator=rules.completed(rest))
 
 
 def _delays(model: TransactionModel, state: State) -> Iterator[Step]:

@@ -33,6 +33,7 @@ class Case(StrEnum):
     B55 = "B55"
     B56 = "B56"
     B57 = "B57"
+    B58 = "B58"
     RECREATED = "recreated"
     UNEXPLAINED = "unexplained"
 
@@ -116,8 +117,9 @@ class Circumstances:
     other records or markers are at their offsets. held_by: brokers whose logs still have those
     offsets in the epoch of the ack. aborted: a marker of the same producer epoch ended their
     transaction. hung: their transaction was committed and lacked its COMMIT marker, and the harness
-    aborted it after the run; then `acked`, `isr` and `next` are those of the marker. recreated:
-    their topic was created again after the ack. truncated: the next leader truncated them after the
+    aborted it after the run; then `acked`, `isr` and `next` are those of the marker. skipped: it
+    hung, and a coordinator skipped a marker of the partition after they were sent. recreated: their
+    topic was created again after the ack. truncated: the next leader truncated them after the
     ack and before its election. truncated_before: it had truncated them before the ack, while the
     leader that acked missed an epoch. timely: sent during a fault, or near a leader change. faults:
     in force between the first send and the next term.
@@ -134,6 +136,7 @@ class Circumstances:
     held_by: tuple[int, ...] = ()
     aborted: bool = False
     hung: bool = False
+    skipped: bool = False
     recreated: bool = False
     truncated: bool = False
     truncated_before: bool = False
@@ -227,6 +230,14 @@ RULES = (
         headline="read_committed does not return the records of a committed transaction: a marker "
         "of an earlier one aborted them",
         fits=lambda c: c.unread and c.aborted,
+    ),
+    # `TransactionMarkerChannelManager` says in the coordinator's log which markers it skips.
+    Rule(
+        case=Case.B58,
+        title="the coordinator skipped the marker of a partition without a leader",
+        headline="{acks}: the partition had no leader, and the coordinator skipped the COMMIT "
+        "marker of their transaction",
+        fits=lambda c: c.skipped,
     ),
     Rule(
         case=Case.B1,

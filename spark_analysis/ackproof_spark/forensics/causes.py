@@ -226,6 +226,7 @@ def _circumstances(
         held_by=tuple(row["held_by"]),
         aborted=aborted,
         hung=row["hung"],
+        skipped=row["skipped_marker"],
         recreated=row["recreated"],
         truncated=row["truncated"],
         truncated_before=row["truncated_before"],

@@ -26,7 +26,7 @@ _RANGE = "struct<low: bigint, high: bigint>"
 FACTS = (
     f"topic string, partition int, terms array<{_TERM}>, states array<{_STATE}>, "
     f"stretches array<{_STRETCH}>, truncations array<{_TRUNCATION}>, hung array<{_RANGE}>, "
-    "created_again bigint"
+    "skipped array<bigint>, created_again bigint"
 )
 
 #: A broker logs its warning and its truncation one after the other.
@@ -45,6 +45,8 @@ class History:
     truncations: Mapping[Partition, Sequence[Mapping[str, Any]]]
     #: Rows of `_RANGE`: the batches of transactions that hung until the harness aborted them.
     hung: Mapping[Partition, Sequence[tuple[int, int]]]
+    #: When a coordinator skipped the marker of a transaction.
+    skipped: Mapping[Partition, Sequence[datetime]]
     #: When the topic of a partition was created again.
     recreated_at: Mapping[Partition, datetime]
 
@@ -56,14 +58,17 @@ class History:
             for _, epoch, low, _, _ in rows:
                 key = (topic, partition, epoch)
                 starts[key] = min(low, starts.get(key, low))
-        kinds = "'leader', 'loaded', 'truncated', 'below-high-watermark'"
+        kinds = "'leader', 'loaded', 'truncated', 'below-high-watermark', 'marker-skipped'"
         events = rows_of(run.listed("broker_events").where(f"kind in ({kinds})"))
         warnings = [event for event in events if event["kind"] == "below-high-watermark"]
         truncations: dict[Partition, list[Mapping[str, Any]]] = defaultdict(list)
+        skipped: dict[Partition, list[datetime]] = defaultdict(list)
         for event in sorted(events, key=lambda event: event["at"]):
             if event["kind"] == "truncated":
                 below = {**event, "high_watermark": _warned(event, warnings)}
                 truncations[event["topic"], event["partition"]].append(below)
+            elif event["kind"] == "marker-skipped":
+                skipped[event["topic"], event["partition"]].append(event["at"])
         others = [event for event in events if event["kind"] in ("leader", "loaded")]
         states = rows_of(run.listed("partition_states"))
         return cls(
@@ -71,6 +76,7 @@ class History:
             stretches=stretches,
             truncations=truncations,
             hung=_hung(run),
+            skipped=skipped,
             recreated_at={
                 partition: lives[-1][0]["at"]
                 for partition, lives in lives_of(states).items()
@@ -107,6 +113,7 @@ class History:
                     for event in self.truncations.get(partition, ())
                 ],
                 list(self.hung.get(partition, ())),
+                list(map(_micros, self.skipped.get(partition, ()))),
                 _micros(self.recreated_at[partition]) if partition in self.recreated_at else None,
             )
             for partition, history in self.terms.items()

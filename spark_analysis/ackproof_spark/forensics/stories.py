@@ -21,10 +21,10 @@ it was elected, it acked the record in that term, and the next term is a later o
 
 With acks=0 there is no offset; the leader change nearest in time to the send counts.
 
-A committed transaction may hang: its records stand in the log, and its COMMIT marker was lost. The
-harness aborts it after the run, so that readers can pass. Its story is that of the marker: the
-leader that had it led when the commit was acked, and the next term is the first unclean one after
-the commit, else the first one.
+A committed transaction may hang: its records stand in the log, and its COMMIT marker was lost, or
+the coordinator skipped it. The harness aborts the transaction after the run, so that readers can
+pass. Its story is that of the marker: the leader that had it led when the commit was acked, and the
+next term is the first unclean one after the commit, else the first one.
 
     committed at 12:02 while broker 1 led, epoch 0; broker 2 elected uncleanly at 12:06, epoch 2,
     from 1; the record at offset 0 stands on both, and no marker follows until the harness's
@@ -55,6 +55,7 @@ SHARED = [
     "standing",
     "held_by",
     "hung",
+    "skipped_marker",
     "of_probe",
     "recreated",
     "truncated",
@@ -87,6 +88,7 @@ def stories_of(
         .join(standing, [*PARTITION, "offset"], "left")
         .withColumn("standing", F.coalesce("standing", F.lit(False)))
         .withColumn("hung", F.coalesce(_within("hung", offset), F.lit(False)))
+        .withColumn("skipped_marker", hung & _skipped(sent))
         .withColumn(
             "recreated",
             F.coalesce(F.unix_micros("resolved_at") < F.col("created_again"), F.lit(False)),
@@ -135,7 +137,8 @@ def stories_of(
                 ),
             }
         )
-        .drop("terms", "states", "stretches", "truncations", "committed_at", "created_again")
+        .drop("terms", "states", "stretches", "truncations", "skipped")
+        .drop("committed_at", "created_again")
         .drop("record_term", "acked_term", "next_term")
         .withColumn(STORY, F.xxhash64(F.to_json(F.struct(*SHARED), {"ignoreNullFields": "false"})))
     )
@@ -159,6 +162,11 @@ def _with_commit(lost: DataFrame, transactions: DataFrame | None) -> DataFrame:
 
 def _within(ranges: str, offset: Column) -> Column:
     return F.exists(ranges, lambda one: (one["low"] <= offset) & (one["high"] >= offset))
+
+
+def _skipped(sent: Column) -> Column:
+    """Return whether a coordinator skipped a marker of the partition after the send."""
+    return F.coalesce(F.exists("skipped", lambda at: at >= sent), F.lit(False))
 
 
 def _of_marker(committed: Column) -> tuple[Column, Column]:

@@ -103,6 +103,7 @@ public class Oracle {
             case "truncation": question = new Replication.Rounds(); break;
             case "replica": question = new Replication.Lives(); break;
             case "coordinator": question = new Transactions.Requests(); break;
+            case "markers": question = new Markers(); break;
             default: throw new IllegalArgumentException(arguments[0]);
         }
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in));

@@ -49,7 +49,7 @@ final class Transactions {
     private Transactions() {
     }
 
-    private static Class<?> moved(String name) {
+    static Class<?> moved(String name) {
         return found(NEW + name, OLD + name);
     }
 
@@ -64,7 +64,7 @@ final class Transactions {
         throw new IllegalStateException(Arrays.toString(names));
     }
 
-    private static Constructor<?> constructor(Class<?> type) {
+    static Constructor<?> constructor(Class<?> type) {
         return Arrays.stream(type.getConstructors()).
             max((one, other) -> one.getParameterCount() - other.getParameterCount()).get();
     }
@@ -98,19 +98,19 @@ final class Transactions {
         return value instanceof Set ? new HashSet<>((Set<?>) value) : value;
     }
 
-    private static Object[] arguments(Class<?>[] types, List<?> values) throws Exception {
+    static Object[] arguments(Class<?>[] types, List<?> values) throws Exception {
         Object[] found = new Object[types.length];
         for (int at = 0; at < types.length; at++) found[at] = as(types[at], values.get(at));
         return found;
     }
 
-    private static Method method(Class<?> type, String name) {
+    static Method method(Class<?> type, String name) {
         return Arrays.stream(type.getMethods()).
             filter(one -> one.getName().equals(name) && !one.isBridge()).findAny().get();
     }
 
     /** Call a method with as many of the values as it has parameters. */
-    private static Object call(Object of, String name, Object... values) throws Exception {
+    static Object call(Object of, String name, Object... values) throws Exception {
         Method method = method(of.getClass(), name);
         return method.invoke(of, arguments(method.getParameterTypes(), Arrays.asList(values)));
     }
@@ -164,7 +164,7 @@ final class Transactions {
     }
 
     /** The fields of metadata and of a change of it, in the order of the constructors. */
-    private static Map<String, Object> fields(Object of) throws Exception {
+    static Map<String, Object> fields(Object of) throws Exception {
         Map<String, Object> found = new LinkedHashMap<>();
         found.put("id", get(of, "producerId"));
         found.put("prev", get(of, "prevProducerId"));
@@ -214,6 +214,19 @@ final class Transactions {
         if (!words[11].equals(NO_STATE)) setPending(metadata, Optional.of(state(Integer.parseInt(words[11]))));
         field(METADATA, "hasFailedEpochFence").set(metadata, words[12].equals("1"));
         return metadata;
+    }
+
+    /** Metadata of a transaction whose commit is in the log, and whose markers are due. */
+    static Object prepared(Collection<Integer> partitions) throws Exception {
+        StringBuilder text = new StringBuilder();
+        for (int number : partitions) text.append(text.length() == 0 ? "" : "+").append(number);
+        return metadata(("7:7:-1:1:0:1000:2:" + text + ":50:60:0:-1:0").split(":"));
+    }
+
+    static Set<Integer> numbers(Object partitions) {
+        Set<Integer> found = new TreeSet<>();
+        for (Object one : (Collection<?>) partitions) found.add(((TopicPartition) one).partition());
+        return found;
     }
 
     private static void setPending(Object metadata, Optional<?> state) throws Exception {

@@ -131,6 +131,13 @@ LINES = {
         "(kafka.server.BrokerLifecycleManager)",
         {"kind": Kind.SHUTTING_DOWN},
     ),
+    "a skipped marker": (
+        "[Transaction Marker Channel Manager 3]: Couldn't find leader endpoint for partitions "
+        "Set(orders-0) while trying to send transaction markers for payments-1, these partitions "
+        "are likely deleted already and hence can be skipped "
+        "(kafka.coordinator.transaction.TransactionMarkerChannelManager)",
+        {"kind": Kind.MARKER_SKIPPED, **PARTITION},
+    ),
     "a leader of 3.2": (
         "[Broker id=1] Leader orders-1 starts at leader epoch 2 from offset 1179 with high "
         "watermark 1170 ISR [1] addingReplicas [] removingReplicas []. Previous leader epoch was "

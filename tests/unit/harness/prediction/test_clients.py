@@ -136,6 +136,29 @@ def test_a_late_record_hangs_unless_brokers_ask_the_coordinator_first(version, v
     assert predictions(asked)["hanging-transaction"] == "impossible"
 
 
+@pytest.mark.parametrize(
+    ("version", "replicas", "faults", "hangs"),
+    [
+        ("4.3.0", 1, [KILL], "possible"),
+        ("4.2.1", 1, [KILL], "impossible"),
+        ("4.3.0", 2, [KILL], "impossible"),
+        ("4.3.0", 2, [KILL, {"fault": "kill", "target": 2}], "possible"),
+        # The other replica may have left the ISR.
+        ("4.3.0", 2, [{"fault": "isolate", "target": 1}], "possible"),
+        ("4.3.0", 1, [], "impossible"),
+    ],
+)
+def test_a_transaction_hangs_where_no_replica_may_lead(version, replicas, faults, hangs):
+    asked = scenario(*faults, version=version, transactions={})
+    asked.topics["orders"] = asked.topics["orders"].model_copy(
+        update={"replication_factor": replicas, "settings": {"min.insync.replicas": 1}}
+    )
+    found = predictions(asked)
+    assert (found["hanging-transaction"], found.get("lost", "impossible")) == (hangs, hangs)
+    if hangs == "possible":
+        assert reasons(asked)["hanging-transaction"].endswith("; KAFKA-20734")
+
+
 def test_zombie_commit_depends_on_losses_of_the_coordinators_partition():
     zombies = scenario(KILL, transactions={"zombie_in": 2})
     assert set(predictions(zombies).values()) == {"impossible"}
@@ -145,8 +168,10 @@ def test_zombie_commit_depends_on_losses_of_the_coordinators_partition():
         "records that the coordinator's partition loses"
         in (reasons(zombies, "__transaction_state")["zombie-commit"])
     )
-    # An abort marker that is lost leaves its records to the next commit.
+    # An abort marker that is lost leaves its records to the next commit. A commit marker that is
+    # lost leaves them to an operator, who can only abort.
     assert predictions(zombies, "orders") == {
+        "lost": "possible",
         "aborted-read": "possible",
         "zombie-commit": "impossible",
         "hanging-transaction": "possible",

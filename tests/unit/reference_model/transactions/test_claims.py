@@ -1,6 +1,6 @@
 """The published claims about transactions, and the loss cases, decided by the model.
 
-Numbers are those of docs/claims.md (52 to 58) and of docs/catalogue (B13 to B16, B33).
+Numbers are those of docs/claims.md (52 to 58) and of docs/catalogue (B13 to B16, B33, B58).
 """
 
 from __future__ import annotations
@@ -142,6 +142,17 @@ def test_b15_a_late_marker_ends_the_next_transaction_before_4_2(version, early):
     assert ("aborted-read" in found.traces) == early
     if early:
         assert "the late commit marker of partition 0 arrives" in labels(found, "aborted-read")
+
+
+@pytest.mark.parametrize(("version", "skips"), [("4.2.1", False), ("4.3.0", True)])
+def test_b58_the_marker_of_a_partition_without_a_leader_is_skipped_since_4_3(version, skips):
+    found = search(model(version, outages=1))
+    assert ("unmarked" in found.traces) == skips
+    if skips:
+        assert labels(found, "unmarked")[-2:] == [
+            "producer 0 commits",
+            "a commit marker of partition 0 is skipped",
+        ]
 
 
 def test_b16_a_commit_that_races_a_timeout_is_refused_and_its_data_aborted():

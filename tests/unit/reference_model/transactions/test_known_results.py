@@ -23,12 +23,15 @@ V1_ON_NEW = ("4.3.1", 1)  # librdkafka's, whatever the broker
 LATE_END = {"aborted-read": 9, "lost": 10, "torn": 12}
 #: KIP-1228: a late marker does.
 LATE_MARKER = {"aborted-read": 8, "lost": 8, "torn": 11}
+#: A record of a transaction that is open for good ends with the next one in its partition.
+SKIPPED = {"hanging": 4, "unmarked": 4, "lost": 7, "aborted-read": 8, "torn": 10}
+SKIPPED_V2 = {"hanging": 3, "unmarked": 3, "lost": 6, "aborted-read": 6, "torn": 8}
 NEVER: dict[str, int] = {}
 
 
 ROWS = [
     *((client, {}, NEVER) for client in (OLD, VERIFYING, V1_ON_NEW, FIRST_V2, STRICT)),
-    (OLD, {"delays": 1}, LATE_END | {"hanging": 6}),
+    (OLD, {"delays": 1}, LATE_END | {"hanging": 6, "unmarked": 10}),
     (VERIFYING, {"delays": 1}, LATE_END),
     (V1_ON_NEW, {"delays": 1}, LATE_END),
     (FIRST_V2, {"delays": 1}, NEVER),
@@ -45,6 +48,10 @@ ROWS = [
         for client in (OLD, VERIFYING, FIRST_V2, STRICT)
         for kind in ("restarts", "timeouts", "failovers", "expirations", "unanswered")
     ),
+    # KAFKA-20734: the marker of a partition without a leader is skipped.
+    (V1_ON_NEW, {"outages": 1}, SKIPPED),
+    (STRICT, {"outages": 1}, SKIPPED_V2),
+    *((client, {"outages": 1}, NEVER) for client in (VERIFYING, ("4.1.2", 2), ("4.2.1", 2))),
     # A broker dies with requests on their way, and its partitions move: all is kept.
     *(
         (client, {"partitions": 1, "failovers": 1, "unanswered": 1, "timeouts": 1}, NEVER)
@@ -84,7 +91,11 @@ def assert_known(client, budgets, expected):
 @pytest.mark.parametrize(
     ("client", "budgets", "expected"),
     [
-        (OLD, {"delays": 1, "restarts": 1}, LATE_END | {"hanging": 6, "zombie-write": 8}),
+        (
+            OLD,
+            {"delays": 1, "restarts": 1},
+            LATE_END | {"hanging": 6, "unmarked": 10, "zombie-write": 8},
+        ),
         (VERIFYING, {"delays": 1, "restarts": 1}, LATE_END),
         (STRICT, {"delays": 2, "restarts": 1}, NEVER),
         (STRICT, {"delays": 1, "failovers": 1, "restarts": 1}, NEVER),
@@ -144,8 +155,8 @@ def test_bad_questions_are_refused(wrong, says):
         wrong()
 
 
-LOST_BY_COORDINATOR = {"aborted-read": 8, "lost": 7, "hanging": 3}
-LOST_BY_LOG = {"aborted-read": 9, "lost": 4, "hanging": 5}
+LOST_BY_COORDINATOR = {"aborted-read": 8, "lost": 7, "hanging": 3, "unmarked": 4}
+LOST_BY_LOG = {"aborted-read": 9, "lost": 4, "hanging": 5, "unmarked": 5}
 
 
 @pytest.mark.parametrize("client", [VERIFYING, V1_ON_NEW])
