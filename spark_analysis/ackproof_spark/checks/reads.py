@@ -250,7 +250,9 @@ def _created_anew(run: StoredRun) -> DataFrame:
 
 CHECKS = (
     ClientCheck(anomalies=(Anomaly.UNPROCESSED,), find=unprocessed, tables=("reads",)),
-    ClientCheck(anomalies=(Anomaly.REPROCESSED,), find=reprocessed, tables=("reads",)),
+    ClientCheck(
+        anomalies=(Anomaly.REPROCESSED,), find=reprocessed, tables=("reads", "acquisitions")
+    ),
     ClientCheck(
         anomalies=(Anomaly.READ_THEN_GONE, Anomaly.MISPLACED_READ),
         find=changed,
