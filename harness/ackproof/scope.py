@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 
@@ -28,6 +28,8 @@ class Subject:
         )
 
 
+SHARE_GROUPS = "share groups"
+
 SUBJECTS = (
     Subject(
         name="tiered storage",
@@ -38,7 +40,7 @@ SUBJECTS = (
         "every replica had (KAFKA-17062, KAFKA-19858, KAFKA-20732)",
     ),
     Subject(
-        name="share groups",
+        name=SHARE_GROUPS,
         keys=r"group\.share\..+|share\.(coordinator\..+|version|acknowledgement\.mode)",
         value=r"(?!0$).+",
         examples=("group.share.*", "share.coordinator.*", "share.version"),
@@ -79,11 +81,16 @@ SUBJECTS = (
 )
 
 
-def beyond(settings: Mapping[str, object]) -> Iterator[tuple[str, str]]:
-    """Yield the first setting of each subject that is out of scope, with a sentence about it."""
+def beyond(
+    settings: Mapping[str, object], *, judged: Collection[str] = ()
+) -> Iterator[tuple[str, str]]:
+    """Yield the first setting of each subject that is out of scope, with a sentence about it.
+
+    judged: the names of subjects that the run with these settings judges.
+    """
     for subject in SUBJECTS:
         for key, value in settings.items():
-            if subject.has(key, value):
+            if subject.name not in judged and subject.has(key, value):
                 yield (
                     key,
                     f"{subject.name}: {subject.answers}: {subject.consequence}; "

@@ -57,6 +57,12 @@ def test_a_scenario_has_a_warning_for_each_part() -> None:
     ]
 
 
+def test_a_scenario_with_a_share_group_judges_it() -> None:
+    document = small(cluster={"settings": {"group.share.heartbeat.interval.ms": 3}})
+    document["workload"]["consumers"] = {"workers": {"via": "share"}}
+    assert list(warnings(Scenario.model_validate(document))) == []
+
+
 @pytest.mark.parametrize(("tiered", "lost"), [(True, "possible"), (False, "impossible")])
 def test_a_loss_is_not_excluded_with_tiered_storage(tiered: bool, lost: str) -> None:
     record = predict(scenario(**{"remote.storage.enable": tiered}))

@@ -104,6 +104,23 @@ def consume(
     run.page(name, state, *counted)
 
 
+def shared(run: RunDirectory) -> None:
+    run.change_scenario(workload={"consumers": {"g": {"via": "share"}}})
+    acquire(run, SENDS, 6)
+    run.write("share_groups", [{**ORDERS_0, "group": "g", "start_offset": SENDS, "lag": 0}])
+
+
+def acquire(run: RunDirectory, records: int, processed: int) -> None:
+    """Have a share consumer acquire the first records of orders-0, and accept some of them."""
+    common = {**ORDERS_0, "consumer": 0, "group": "g"}
+    numbered = [{**common, "offset": offset} for offset in range(records)]
+    run.write("acquisitions", numbered, name="consumer-0")
+    run.write("acknowledgements", numbered, name="consumer-0")
+    run.write("effects", numbered[:processed], name="consumer-0")
+    run.write("consumer_events", [{**common, "event": "started"}], name="consumer-0")
+    run.page("consumer-0", State.DONE, SENDS, 6)
+
+
 def transacted(run: RunDirectory) -> None:
     """Two committed transactions of five sends; the log ends with a marker."""
     run.change_scenario(workload={"transactions": {"size": 5}})
@@ -212,7 +229,7 @@ WORLDS: dict[str, tuple[Callable[[RunDirectory], None], Mapping[str, int]]] = {
     build.__name__: (build, observed)
     for build, observed in (
         *((build, {}) for build in (plain, produced, killed, looped, at_brokers, drawn, consumed)),
-        *((build, {}) for build in (transacted, grown, moved, killed_in_transactions)),
+        *((build, {}) for build in (transacted, grown, moved, killed_in_transactions, shared)),
         *((build, {}) for build in (offsets_moved, transactions_moved)),
         (probed, {"sent": 2 * SENDS, "acked": 2 * SENDS}),
         (replicated, {"diverged": 0}),
@@ -754,6 +771,32 @@ forwarding = scenario(workload={"consumers": FORWARDS}, topics={"copies": {}})
 for reads, said in ((11, []), (9, ["consumer-0 counted 10 reads, and its table has 9"])):
     change = each(forwarding, lambda run, reads=reads: consume(run, 0, "c", reads, 0))
     case("consumed", "pages of consumers", change, *said)
+
+for records, processed, said in (
+    (SENDS, 6, []),  # a record that it releases or rejects is not processed
+    (SENDS - 1, 6, ["consumer-0 counted 10 acquisitions, and its table has 9"]),
+    (SENDS, 5, ["consumer-0 counted 6 effects, and its table has 5"]),
+    (SENDS, 7, ["consumer-0 counted 6 effects, and its table has 7"]),
+):
+    change = lambda run, given=(records, processed): acquire(run, *given)  # noqa: E731
+    case("shared", "pages of consumers", change, *said)
+SHARE_TABLES = ("acquisitions", "acknowledgements", "share_groups")
+case("shared", "tables of clients", lambda run: None)
+case(
+    "plain",
+    "tables of clients",
+    scenario(workload={"consumers": {"g": {"via": "share"}}}),
+    *(
+        f"the scenario has consumers, and the table {table} is missing"
+        for table in ("consumer_events", "effects", *SHARE_TABLES)
+    ),
+)
+case(
+    "shared",
+    "tables of clients",
+    scenario(workload={"consumers": {"g": {"via": "share"}, "b": {"via": "share"}}}),
+    *map(NONE_OF_B.format, ("consumer_events", "effects", *SHARE_TABLES)),
+)
 
 CONSUMED = "{} has consumed to the end, and read"
 for change, said in (
