@@ -9,7 +9,8 @@ from __future__ import annotations
 import pytest
 
 from ackproof_model.kafka.partition_change import UNASSIGNED, Election, Registration, Target
-from conformance import partition_cases, replica_cases
+from ackproof_model.transactions.markers import Leader
+from conformance import marker_cases, partition_cases, replica_cases
 from conformance.kafka_classes import Oracle
 
 pytestmark = pytest.mark.cluster
@@ -76,3 +77,12 @@ def test_a_replica_that_a_reassignment_removes_enters_the_elr(oracle: Oracle, ve
     assert (change["replicas"], change["isr"]) == ("4,2,1", "4")
     said = f"elr-of-a-removed-replica.md: the ELR of Kafka {version} is {change['elr']}"
     assert set(change["elr"].split(",")) == {"1", "3"}, said
+
+
+def test_the_marker_of_a_partition_without_a_leader_is_skipped(
+    oracle: Oracle, version: str
+) -> None:
+    leaders = (Leader.BROKER, Leader.UNREACHABLE, Leader.NONE, Leader.DELETED)
+    (answer,) = oracle.ask("markers", [marker_cases.line(leaders)])
+    said = f"skipped-transaction-markers.md: what Kafka {version} does with markers"
+    assert answer == "sent,waits,skipped,skipped", said
