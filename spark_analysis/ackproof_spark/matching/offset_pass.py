@@ -110,7 +110,7 @@ def unmatched(
 
     Raises `TakeGeneralPath` if the layout of the tables does not allow the pass.
     """
-    layout = read_layout(run_dir)
+    layout = read_layout(spark, run_dir)
     if importlib.util.find_spec("pandas") is None:
         raise TakeGeneralPath("pyspark wants pandas for this (pip install pandas)")
     cores = _cores(spark)

@@ -21,8 +21,9 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
+from ackproof_spark.spark.arrow_files import arrow_files
+from ackproof_spark.spark.functions import SparkSession
 from ackproof_spark.spark.small_data import FEW
-from ackproof_spark.spark.storage import folder_here
 from ackproof_spark.tables import (
     FINAL_LOG,
     LEDGER,
@@ -164,22 +165,14 @@ class Layout:
         return bounds
 
 
-def _files(run_dir: Path | str) -> tuple[pafs.FileSystem, str]:
-    """Return the file system of an address, and the path there."""
-    if (here := folder_here(run_dir)) is not None:
-        return pafs.LocalFileSystem(), str(here)
-    filesystem, root = pafs.FileSystem.from_uri(str(run_dir).rstrip("/"))
-    return filesystem, root
-
-
-def read_layout(run_dir: Path | str) -> Layout:
+def read_layout(spark: SparkSession | None, run_dir: Path | str) -> Layout:
     """Return the layout of the run's big tables, from the Parquet footers.
 
     Raises `TakeGeneralPath` if pyarrow has no filesystem for `run_dir` or cannot read the files, or
     if statistics are missing.
     """
     try:
-        filesystem, root = _files(run_dir)
+        filesystem, root = arrow_files(spark, run_dir)
         groups = {
             name: _footers(filesystem, f"{root}/{LOCATION[name]}", schema)
             for name, schema in (("ledger", LEDGER), ("final_log", FINAL_LOG))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any
 
 from ackproof_spark.errors import AnalysisError
+from ackproof_spark.spark.arrow_files import arrow_files
 from ackproof_spark.spark.functions import SparkSession
 from ackproof_spark.spark.session import is_connect
 from ackproof_spark.spark.storage import address, folder_here, is_here
@@ -160,18 +160,10 @@ class ArrowFiles(Storage):
     """Files by Arrow's file systems: on a local disk, or if Spark's JVM is elsewhere."""
 
     def __init__(self, location: str) -> None:
-        from pyarrow import fs
-
         super().__init__(location)
         self.address = address(location)
-        if (here := folder_here(location)) is not None:
-            self._files, self._root = fs.LocalFileSystem(), str(here)
-            return
         with self._errors():
-            # Hadoop has other names of the scheme for S3.
-            self._files, self._root = fs.FileSystem.from_uri(
-                re.sub("^s3[an]:", "s3:", self.address)
-            )
+            self._files, self._root = arrow_files(None, location)
 
     def _at(self, name: str) -> str:
         return f"{self._root}/{name}"

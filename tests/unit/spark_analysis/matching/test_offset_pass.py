@@ -100,7 +100,7 @@ def test_nearly_all_rows_are_dropped_without_an_exchange(spark, run, left):
 
 @pytest.mark.spark
 def test_the_driver_compares_a_small_run_itself(run, left):
-    one, other = left(Sizing()), left(Sizing(from_rows=read_layout(run[0]).rows))
+    one, other = left(Sizing()), left(Sizing(from_rows=read_layout(None, run[0]).rows))
     assert one.outcomes == other.outcomes
     for here, in_tasks in ((one.ledger, other.ledger), (one.final_log, other.final_log)):
         assert "Scan" in executed(here)
@@ -137,11 +137,11 @@ def test_a_time_beyond_pythons_years_is_no_error(run, tmp_path):
         at = log.schema.get_field_index("written_at")
         late = pa.array([2**62], tables.TIME)
         pq.write_table(log.set_column(at, log.schema.field(at), late), folder / path.name)
-    assert {group.rows for group in read_layout(tmp_path).records} == {1}
+    assert {group.rows for group in read_layout(None, tmp_path).records} == {1}
 
 
 def test_slices_cover_every_row_group_and_own_each_once(run):
-    layout = read_layout(run[0])
+    layout = read_layout(None, run[0])
     pieces = slices(layout, sizing=Sizing(from_rows=0, rows_a_slice=150_000), cores=2)
     assert len(pieces) > 8
     assert pieces[0].begin is None
@@ -154,15 +154,15 @@ def test_slices_cover_every_row_group_and_own_each_once(run):
 
 
 def test_a_layout_that_the_pass_cannot_use_is_refused_with_its_reason(run, tmp_path):
-    layout = read_layout(run[0])
+    layout = read_layout(None, run[0])
     with pytest.raises(TakeGeneralPath, match="must be held at once"):
         slices(layout, sizing=Sizing(from_rows=0, buffer_bytes=1000), cores=1)
     with pytest.raises(TakeGeneralPath, match="sends have no offset"):
         slices(layout, sizing=Sizing(from_rows=0, placed=1.0), cores=1)
     with pytest.raises(TakeGeneralPath, match="cannot read"):
-        read_layout("s3a://nowhere/run")
+        read_layout(None, "nowhere://run")
     with pytest.raises(TakeGeneralPath, match="cannot read"):
-        read_layout(tmp_path)
+        read_layout(None, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -181,10 +181,10 @@ def test_a_log_of_several_partitions_in_one_row_group_is_refused(run, tmp_path, 
     log = pq.read_table(several, schema=tables.FINAL_LOG)
     pq.write_table(change(log), folder / "part-0.parquet", row_group_size=2**30)
     if reason is None:
-        read_layout(tmp_path)
+        read_layout(None, tmp_path)
     else:
         with pytest.raises(TakeGeneralPath, match=reason):
-            read_layout(tmp_path)
+            read_layout(None, tmp_path)
 
 
 @pytest.mark.spark
