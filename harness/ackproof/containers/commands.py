@@ -9,6 +9,7 @@ the response's headers is lost (3 of 1,800 commands on a busy machine). `Command
 from __future__ import annotations
 
 import contextlib
+import re
 import shlex
 import struct
 from collections.abc import Generator, Mapping, Sequence
@@ -125,6 +126,10 @@ def run(container: Container, command: Sequence[str], *, user: str = "") -> Fini
     )
 
 
+#: A line of a Java stack trace that names no error.
+_FRAME = re.compile(r"\s+(at \S+\(|\.\.\. \d+ more)")
+
+
 class Node(Protocol):
     """A node of a cluster: the name for messages, and the container that runs it."""
 
@@ -138,7 +143,7 @@ class Node(Protocol):
 def run_kafka_tool(node: Node, classes: tuple[str, ...], *arguments: str) -> str:
     """Run one of Kafka's tools in the node's container and return its output.
 
-    Raises ClusterError with the tool's last lines if it fails.
+    Raises ClusterError with the tool's last lines if it fails, without the frames of a stack.
     """
     script = kafka_command(classes, shlex.join(arguments))
     return run_script(node, script, classes[0].rpartition(".")[2])
@@ -149,7 +154,8 @@ def run_script(node: Node, script: str, what: str) -> str:
     done = run(node.container, ["bash", "-c", script])
     output, errors = (stream.decode(errors="replace") for stream in (done.stdout, done.stderr))
     if done.exit_code != 0:
-        last_lines = "\n".join((output + errors).strip().splitlines()[-8:])
+        lines = (output + errors).strip().splitlines()
+        last_lines = "\n".join([line for line in lines if not _FRAME.match(line)][-8:])
         raise ClusterError(f"{what} at {node.name} failed ({done.exit_code}): {last_lines}")
     return output
 

@@ -163,10 +163,19 @@ def reported_errors(evidence: Evidence) -> list[str]:
 
 def read_to_the_end(evidence: Evidence) -> Iterator[str]:
     scenario = evidence.scenario
+    unread: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for row in evidence.rows("partition_ends"):
+        if not row["complete"]:
+            unread[row["topic"], row["reason"]].append(row["partition"])
+    for (topic, reason), (first, *more) in unread.items():
+        were = (
+            f"and {len(more):,} more were not read to their end"
+            if more
+            else ("was not read to its end")
+        )
+        yield f"{topic}-{first} {were}: {reason}"
     for row in evidence.rows("partition_ends"):
         name = f"{row['topic']}-{row['partition']}"
-        if not row["complete"]:
-            yield f"{name} was not read to its end: {row['reason']}"
         # The begin offsets of existing topics were compared with the acked offsets before reading.
         empty_at_first = scenario.senders.create_topics and not _expires(scenario, row["topic"])
         if row["begin_offset"] != 0 and empty_at_first:

@@ -19,6 +19,7 @@ import pytest
 from docker.errors import APIError, DockerException
 
 from ackproof.containers import commands, kafka_tools
+from ackproof.errors import ClusterError
 
 
 class Engine(socketserver.ThreadingUnixStreamServer):
@@ -128,3 +129,22 @@ def test_the_newest_existing_class_of_a_tool_runs(
     script = f'java() {{ echo "$@"; }}\n{script}'
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.split()[-2:] == [executed, "--flag"]
+
+
+def test_a_tool_that_fails_is_told_without_the_frames_of_its_stack(monkeypatch):
+    errors = (
+        "Error: the request failed\n"
+        "java.util.concurrent.ExecutionException: TimeoutException: timed out\n"
+        + "".join(f"\tat java.base/java.util.Frame.run(Frame.java:{line})\n" for line in range(20))
+        + "Caused by: DisconnectException: cancelled\n\t... 21 more\n"
+    )
+    done = commands.Finished(exit_code=1, stdout=b"", stderr=errors.encode())
+    monkeypatch.setattr(commands, "run", lambda *_: done)
+    node = SimpleNamespace(name="broker-1", container=None)
+    with pytest.raises(ClusterError) as raised:
+        commands.run_script(node, "exit 1", "ReassignPartitionsCommand")
+    assert raised.value.message == (
+        "ReassignPartitionsCommand at broker-1 failed (1): Error: the request failed\n"
+        "java.util.concurrent.ExecutionException: TimeoutException: timed out\n"
+        "Caused by: DisconnectException: cancelled"
+    )

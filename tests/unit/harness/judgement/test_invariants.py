@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Literal
 
 import pytest
@@ -17,7 +18,7 @@ import pytest
 from ackproof.clients.shared_page import State
 from ackproof.errors import RunDirectoryError
 from ackproof.judgement import expectations, invariants
-from ackproof.judgement.cluster_checks import ended_nodes, reported_errors
+from ackproof.judgement.cluster_checks import ended_nodes, read_to_the_end, reported_errors
 from ackproof.judgement.exercise import java_hash
 from ackproof.judgement.invariants import INVARIANTS, Consequence
 from ackproof.judgement.judge import with_times
@@ -1161,3 +1162,24 @@ def test_reported_errors_have_the_anomalies_of_their_window(
     run.write("fault_windows", windows[:1])
     assert errors([], failed=1) == [f"{line}failed sends or time without acks"]
     assert errors([]) == []
+
+
+def test_partitions_that_end_early_for_one_reason_are_one_sentence() -> None:
+    rows = [
+        {"topic": topic, "partition": number, "begin_offset": 0, "complete": done, "reason": reason}
+        for topic, number, done, reason in (
+            *(("orders", number, False, "cut") for number in range(1000)),
+            ("orders", 1000, True, None),
+            ("orders", 1001, False, "gone"),
+            ("payments", 3, False, "cut"),
+        )
+    ]
+    senders = SimpleNamespace(create_topics=False)
+    evidence: Any = SimpleNamespace(
+        scenario=SimpleNamespace(senders=senders), rows=lambda table: iter(rows)
+    )
+    assert list(read_to_the_end(evidence)) == [
+        "orders-0 and 999 more were not read to their end: cut",
+        "orders-1001 was not read to its end: gone",
+        "payments-3 was not read to its end: cut",
+    ]
