@@ -123,7 +123,10 @@ def test_both_readers_return_the_same_records(
     assert bool(aborted) is everything
 
 
-@pytest.mark.parametrize("isolation", list(Isolation))
+@pytest.mark.parametrize(
+    "isolation",
+    [Isolation.READ_UNCOMMITTED, pytest.param(Isolation.READ_COMMITTED, marks=pytest.mark.slow)],
+)
 def test_what_the_own_reader_stored_agrees_with_the_connector(
     spark, cluster, ends, tmp_path: Path, isolation: Isolation
 ) -> None:

@@ -110,7 +110,9 @@ SHARED = "a record of the partition may be this one, or that of another send"
 BEYOND = "offset 1000000000000 never existed: the log ends at 2"
 
 
-@pytest.mark.parametrize("kind", ["key", "digest", "id"])
+@pytest.mark.parametrize(
+    "kind", ["key", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("digest", "id"))]
+)
 def test_a_unique_identity_is_recognized_at_any_offset(spark: SparkSession, kind: str) -> None:
     assert judged(spark, (UNIQUE, LOG), kind=kind) == [({0: 0, 1: 1, 2: 0, 3: None}, {})]
 
@@ -160,11 +162,16 @@ def told_of_shared(spark: SparkSession, sends: Sequence[Send], log: Log) -> str:
         # A client that reports the first offset of a batch.
         ([("a", 4, "acked"), ("b", 4, "acked"), ("c", 4, "acked"), ("d", 7, "acked")], "abcd", 3),
         # A line that was logged twice.
-        ([("a", 4, "acked"), ("a", 4, "acked")], "a", 2),
+        pytest.param([("a", 4, "acked"), ("a", 4, "acked")], "a", 2, marks=pytest.mark.slow),
         # The offset was given out again after send a was lost, and after both were.
         ([("a", 4, "acked"), ("b", 4, "acked")], "b", 0),
-        ([("a", 4, "acked"), ("b", 4, "acked")], "x", 0),
-        ([("a", 4, "acked"), ("b", 5, "acked"), ("c", None, "acked"), ("d", None, "acked")], "", 0),
+        pytest.param([("a", 4, "acked"), ("b", 4, "acked")], "x", 0, marks=pytest.mark.slow),
+        pytest.param(
+            [("a", 4, "acked"), ("b", 5, "acked"), ("c", None, "acked"), ("d", None, "acked")],
+            "",
+            0,
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_acks_that_name_one_offset_are_counted_if_it_says_nothing(
