@@ -78,5 +78,8 @@ def version(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="session")
-def oracle(engine: DockerClient, version: str, tmp_path_factory: pytest.TempPathFactory) -> Oracle:
-    return Oracle(engine, version, tmp_path_factory.mktemp("oracle"))
+def oracle(
+    engine: DockerClient, version: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Oracle]:
+    with Oracle(engine, version, tmp_path_factory.mktemp("oracle")) as asked:
+        yield asked

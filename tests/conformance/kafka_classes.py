@@ -12,6 +12,8 @@ import shutil
 import subprocess
 import tarfile
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TypeVar
 
@@ -56,46 +58,63 @@ def jars(engine: DockerClient, version: str) -> Path:
     return folder
 
 
-class Oracle:
-    """Kafka's classes of one version; what asks them is compiled into a folder."""
+class Oracle(AbstractContextManager["Oracle"]):
+    """Kafka's classes of one version, in a JVM; what asks them is compiled into a folder."""
 
     def __init__(self, engine: DockerClient, version: str, folder: Path) -> None:
-        java = Path(os.environ.get("JAVA_HOME", "")) / "bin" / "java"
-        self._java = str(java) if java.is_file() else "java"
+        home = Path(os.environ.get("JAVA_HOME", "")) / "bin" / "java"
+        java = str(home) if home.is_file() else "java"
         modules = subprocess.run(
-            [self._java, "--list-modules"], capture_output=True, text=True, check=True
+            [java, "--list-modules"], capture_output=True, text=True, check=True
         )
         if "jdk.compiler@" not in modules.stdout:
             pytest.skip("this Java is no JDK: its compiler is missing (default-jdk-headless)")
-        self._jars = [str(jar) for jar in sorted(jars(engine, version).glob("*.jar"))]
-        self._compiled = str(folder)
-        compiler = [self._java, "-m", "jdk.compiler/com.sun.tools.javac.Main", "-nowarn"]
-        self._run(
-            [
-                *compiler,
-                "-cp",
-                os.pathsep.join(self._jars),
-                "-d",
-                self._compiled,
-                *map(str, SOURCES),
-            ]
+        found = [str(jar) for jar in sorted(jars(engine, version).glob("*.jar"))]
+        compiler = [java, "-m", "jdk.compiler/com.sun.tools.javac.Main", "-nowarn"]
+        done = subprocess.run(
+            [*compiler, "-cp", os.pathsep.join(found), "-d", str(folder), *map(str, SOURCES)],
+            capture_output=True,
+            text=True,
+            check=False,
         )
+        assert done.returncode == 0, done.stderr[-4000:]
+        # The quick compiler and one thread for garbage: half the CPU time of the defaults.
+        options = ["-Xshare:auto", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+        options += [f"-Djava.io.tmpdir={folder}", "-cp", os.pathsep.join([str(folder), *found])]
+        self._errors = folder / "errors.txt"
+        with self._errors.open("w") as errors:
+            self._process = subprocess.Popen(
+                [java, *options, "Oracle"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+            )
 
     def ask(self, question: str, lines: Iterable[str]) -> list[str]:
         """Return the answer to each line."""
-        class_path = os.pathsep.join([self._compiled, *self._jars])
-        # The quick compiler and one thread for garbage: half the CPU time of the defaults.
-        options = ["-Xshare:auto", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
-        options.append(f"-Djava.io.tmpdir={self._compiled}")
-        asked = [self._java, *options, "-cp", class_path, "Oracle", question]
-        answers = self._run(asked, "".join(f"{line}\n" for line in lines))
-        return answers.splitlines()
+        asked, answered = self._process.stdin, self._process.stdout
+        assert asked is not None
+        assert answered is not None
 
-    @staticmethod
-    def _run(command: Sequence[str], told: str = "") -> str:
-        done = subprocess.run(command, input=told, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr[-4000:]
-        return done.stdout
+        def write() -> None:
+            asked.writelines(f"{line}\n" for line in (f"? {question}", *lines, "."))
+            asked.flush()
+
+        answers: list[str] = []
+        # Answers are read meanwhile, because no pipe holds them all.
+        with ThreadPoolExecutor(max_workers=1) as thread:
+            writing = thread.submit(write)
+            for line in answered:
+                if line == ".\n":
+                    writing.result()
+                    return answers
+                answers.append(line.rstrip("\n"))
+        raise AssertionError(self._errors.read_text()[-4000:])
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.communicate()
 
 
 def smallest(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import fields
 from pathlib import Path
 from types import ModuleType
@@ -212,16 +212,20 @@ MODULES = list(dict.fromkeys(rules for subject in SUBJECTS for rules in subject.
 def test_every_wrong_rule_is_refuted(
     engine: DockerClient, module: ModuleType, tmp_path: Path
 ) -> None:
-    oracles = {version: Oracle(engine, version, tmp_path / version) for version in VERSIONS}
-    truth = [
-        (subject, numbers(version), case, answer)
-        for subject in SUBJECTS
-        if module in subject.rules
-        for cases in [subject.cases(CASES, SEED)]
-        for version, oracle in oracles.items()
-        if version != "4.0.0" or subject.question not in NOT_OF_4_0
-        for case, answer in zip(cases, subject.asked(oracle, cases), strict=True)
-    ]
+    with ExitStack() as stack:
+        oracles = {
+            version: stack.enter_context(Oracle(engine, version, tmp_path / version))
+            for version in VERSIONS
+        }
+        truth = [
+            (subject, numbers(version), case, answer)
+            for subject in SUBJECTS
+            if module in subject.rules
+            for cases in [subject.cases(CASES, SEED)]
+            for version, oracle in oracles.items()
+            if version != "4.0.0" or subject.question not in NOT_OF_4_0
+            for case, answer in zip(cases, subject.asked(oracle, cases), strict=True)
+        ]
 
     def refuted(rules: ModuleType) -> bool:
         try:

@@ -41,8 +41,10 @@ import org.apache.kafka.storage.internals.log.ProducerStateManager;
 import org.apache.kafka.storage.internals.log.ProducerStateManagerConfig;
 
 /**
- * Answers from Kafka's own classes: reads one case a line ("key=value key=value"), writes one
- * answer a line. What differs between versions of Kafka is reached by reflection.
+ * Answers from Kafka's own classes. Reads a question ("? partition"), its cases, one a line
+ * ("key=value key=value"), and "."; writes an answer a line, and "."; then the next question may
+ * follow, so that all share a JVM, which loads Kafka's classes once. What differs between versions
+ * of Kafka is reached by reflection.
  */
 public class Oracle {
     /** One line of input. */
@@ -94,24 +96,33 @@ public class Oracle {
 
     public static void main(String[] arguments) throws Exception {
         System.setProperty("org.apache.logging.log4j.level", "OFF");  // it would log to our output
-        Question question;
-        switch (arguments[0]) {
-            case "partition": question = Oracle::partitionChange; break;
-            case "reassignment": question = Oracle::reassignment; break;
-            case "epochs": question = new Epochs(); break;
-            case "producer": question = new Producers(); break;
-            case "truncation": question = new Replication.Rounds(); break;
-            case "replica": question = new Replication.Lives(); break;
-            case "coordinator": question = new Transactions.Requests(); break;
-            case "markers": question = new Markers(); break;
-            default: throw new IllegalArgumentException(arguments[0]);
-        }
+        Question question = null;
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in));
         PrintWriter out = new PrintWriter(System.out);
         for (String line = in.readLine(); line != null; line = in.readLine()) {
-            out.println(question.answer(new Case(line)));
+            if (line.startsWith("? ")) {
+                question = question(line.substring(2));
+            } else if (line.equals(".")) {
+                out.println(line);
+                out.flush();
+            } else {
+                out.println(question.answer(new Case(line)));
+            }
         }
-        out.flush();
+    }
+
+    private static Question question(String name) throws Exception {
+        switch (name) {
+            case "partition": return Oracle::partitionChange;
+            case "reassignment": return Oracle::reassignment;
+            case "epochs": return new Epochs();
+            case "producer": return new Producers();
+            case "truncation": return new Replication.Rounds();
+            case "replica": return new Replication.Lives();
+            case "coordinator": return new Transactions.Requests();
+            case "markers": return new Markers();
+            default: throw new IllegalArgumentException(name);
+        }
     }
 
     static String list(List<?> values) {
