@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import permutations, product
+from pathlib import Path
 
 import pytest
 from catalogue_pages import arms_of
@@ -474,37 +475,39 @@ FAILURES_OF = {
     "preferred_election": "leader_move",
     "reassign": "leader_move",
 }
-#: The arms that lose; those of B11 and B31 contain the failures of B2 and B6. Files of other cases
-#: are not loaded, because each process of tests that collects this module pays for it.
-OF_CATALOGUE = [
-    pytest.param(arm, id=f"{arm.scenario.case.id} {arm.name}")
-    for path in shipped.files()
-    if re.match("b(0[1-9]|10|34|53|54)-", path.name)
-    for arm in arms_of(path)
-    if arm.scenario.case and str(arm.scenario.expect.loss) == "some"
-]
+#: Those of B11 and B31 contain the failures of B2 and B6. A test loads its file: each process of
+#: tests that collects this module would pay for it.
+OF_CATALOGUE = [path for path in shipped.files() if re.match("b(0[1-9]|10|34|53|54)-", path.name)]
 
 
-@pytest.mark.parametrize("arm", OF_CATALOGUE)
-def test_loss_of_the_catalogue_is_found_under_its_number(arm: Configured) -> None:
-    case, expect = arm.scenario.case, arm.scenario.expect
-    made: Counter[str] = Counter()
-    for fault in arm.scenario.every_fault:
-        if failure := FAILURES_OF.get(fault.name):
-            brokers = 3 if "all" in str(fault.target) else 1
-            made[failure] += 1 if failure == "lag" else brokers
-    (answer,) = audit_clusters([own_config(arm.scenario)]).answers
-    found = [
-        risk.case
-        for risk in answer.risks
-        if risk.effect is Effect.LOST and not Counter(map(str, risk.failures)) - made
-    ]
-    assert case is not None
-    assert {case.id, expect.cause} & {*found}, (dict(made), found)
+def losing_arms(path: Path) -> list[Configured]:
+    arms = [arm for arm in arms_of(path) if arm.scenario.case]
+    return [arm for arm in arms if str(arm.scenario.expect.loss) == "some"]
+
+
+@pytest.mark.parametrize("path", OF_CATALOGUE, ids=lambda path: path.stem)
+def test_losses_of_the_catalogue_are_found_under_their_number(path: Path) -> None:
+    losing = losing_arms(path)
+    assert losing
+    for arm in losing:
+        case, expect = arm.scenario.case, arm.scenario.expect
+        made: Counter[str] = Counter()
+        for fault in arm.scenario.every_fault:
+            if failure := FAILURES_OF.get(fault.name):
+                brokers = 3 if "all" in str(fault.target) else 1
+                made[failure] += 1 if failure == "lag" else brokers
+        (answer,) = audit_clusters([own_config(arm.scenario)]).answers
+        found = [
+            risk.case
+            for risk in answer.risks
+            if risk.effect is Effect.LOST and not Counter(map(str, risk.failures)) - made
+        ]
+        assert case is not None
+        assert {case.id, expect.cause} & {*found}, (dict(made), found)
 
 
 def test_sole_replica_is_no_matter_of_acks_and_an_unknown_loss_has_no_number() -> None:
-    ((setup,),) = setups(own_config(OF_CATALOGUE[-1].values[0].scenario))
+    ((setup,),) = setups(own_config(losing_arms(OF_CATALOGUE[-1])[-1].scenario))
     sole = replace(setup.partition, idempotence=False, acks="1", replication_factor=1)
     alone = replace(setup, partition=replace(sole, min_insync_replicas=1))
     assert case_of(alone, (Failure.POWER_LOSS,)) == "B5"
@@ -513,7 +516,7 @@ def test_sole_replica_is_no_matter_of_acks_and_an_unknown_loss_has_no_number() -
 
 
 def test_a_moved_replica_that_lost_its_log_is_a_stale_one_before_kip_903() -> None:
-    ((setup,),) = setups(own_config(OF_CATALOGUE[-1].values[0].scenario))
+    ((setup,),) = setups(own_config(losing_arms(OF_CATALOGUE[-1])[-1].scenario))
     safe = replace(setup.partition, unclean_leader_election=False, acks="all")
     failures = (Failure.REASSIGNMENT, Failure.POWER_LOSS)
     old, new = (
