@@ -137,7 +137,7 @@ class Profile:
     double_bump: bool = field(default=False, metadata=_BY_AUDITS)
     first_sequence_zero: bool = field(default=True, metadata=_BY_AUDITS)
     strict_markers: bool = field(default=True, metadata=_BY_NONE_OF_THEM)
-    skips_markers: bool = field(default=True, metadata=_BY_NONE_OF_THEM)
+    skips_markers: bool = field(default=True, metadata=_BY_AUDITS)
     group_fencing: bool = field(default=True, metadata=_BY_NONE_OF_THEM)
     clients_truncate: bool = field(default=True, metadata=_BY_AUDITS)
 

@@ -329,6 +329,19 @@ def test_late_abort_after_4_0_needs_an_older_client():
     assert dict(risk.when)["producer.version"] == "before 4.0"
 
 
+def test_a_transaction_is_lost_by_what_leaves_a_partition_without_a_leader_since_4_3():
+    transactional = {**IDEMPOTENT, "transactional.id": "p"}
+
+    def after(**asked: object) -> set[tuple[str, ...]]:
+        return {risk.failures for risk in risks(**asked) if risk.case == "B58"}
+
+    assert after(kafka="4.4.0", replicas=1, producer=transactional) == {("crash",)}
+    three = after(kafka="4.4.0", producer=transactional)
+    assert three == {("crash", "crash", "crash"), ("lag", "crash", "crash")}
+    assert not after(kafka="4.2.1", replicas=1, producer=transactional)
+    assert not after(kafka="4.4.0", replicas=1)
+
+
 @pytest.mark.parametrize("failure", ["crash", "clean_restart", "leader_move", "lost_session"])
 def test_producer_that_begins_while_the_leader_changes_may_take_the_wrong_ack(failure):
     begins = f"{failure}+client_crash"

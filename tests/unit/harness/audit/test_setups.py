@@ -491,7 +491,7 @@ def test_all_versions_of_a_set_of_rules_lose_by_the_same_failures(mode: str) -> 
 
 #: Rules on which no answer depends.
 LEFT_OUT = {
-    *("short_timers", "group_fencing", "verifies_transactions", "strict_markers", "skips_markers"),
+    *("short_timers", "group_fencing", "verifies_transactions", "strict_markers"),
     *("shrink_bumps_epoch", "completes_with_all", "smaller_completes_with_all"),
 }
 
