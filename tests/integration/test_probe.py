@@ -9,6 +9,7 @@ from docker import DockerClient
 from rich.console import Console
 
 from ackproof.execution import runner
+from ackproof.ledger import probed_ends
 from ackproof.progress import ConsoleReporter
 from ackproof.runs.verdict import Verdict, Word
 from ackproof.scenario.loader import load
@@ -46,3 +47,5 @@ def test_replicas_that_die_and_return_one_after_the_other(engine, tmp_path):
     assert told[()] == ("yes", "yes")
     assert told[0,] == ("yes", "yes")  # ISR {1, 2}: also in the end, when 1 and 2 are back
     assert told[0, 1, 2] == ("no", "no")
+    (ends,) = tmp_path.rglob(probed_ends.NAME)
+    assert max(answer["end"] for answer in probed_ends.recorded(ends)) > 0

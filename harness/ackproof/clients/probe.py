@@ -4,7 +4,7 @@
 
 A broker serves the requests of a connection one after the other. Each partition therefore has its
 own producer (`producer`) and consumer, each with its own thread, so that an unavailable partition
-does not delay the others.
+does not delay the others. One more client asks for the ends of all partitions (`EndReader`).
 """
 
 from __future__ import annotations
@@ -17,15 +17,25 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
-from confluent_kafka import OFFSET_END, Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka import (
+    OFFSET_END,
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from ackproof.clients import producer, program
 from ackproof.clients.connection import METADATA_S
 from ackproof.clients.shared_page import ProgressPage, State, now_us
-from ackproof.clients.specs import RATE, READER_SETTINGS, ProbeSpec, ProducerSpec
+from ackproof.clients.specs import AT_ONCE, RATE, READER_SETTINGS, ProbeSpec, ProducerSpec
 from ackproof.errors import WorkloadError
 from ackproof.ledger.arrow_stream import TableStream
 from ackproof.ledger.outcome import error_name
+from ackproof.ledger.probed_ends import EndStream
 from ackproof_spark.record import decode, run_token
 from ackproof_spark.tables import PROBE
 
@@ -158,6 +168,68 @@ class PartitionReader:
         self._error = error_name(error.code())
 
 
+#: Seconds between two requests for the ends.
+_ENDS_S = 1.0
+
+
+class EndReader:
+    """Asks leaders for the ends of partitions: ListOffsets, latest, read uncommitted.
+
+    The requests are no attempts: they do not count as availability. An answer without the leader's
+    epoch is not recorded.
+    """
+
+    def __init__(self, spec: ProbeSpec, secrets: Mapping[str, str]) -> None:
+        self._wanted = {
+            TopicPartition(writer.topic, writer.partition): OffsetSpec.latest()
+            for writer in spec.writers
+        }
+        self._stream = EndStream(spec.ends)
+        self._stopped = threading.Event()
+        self._admin = AdminClient(
+            {
+                "bootstrap.servers": spec.writers[0].bootstrap_servers,
+                "client.id": "ackproof-probe-ends",
+                **AT_ONCE,
+                "log_level": 0,
+                **secrets,
+            }
+        )
+
+    def stop(self) -> None:
+        self._stopped.set()
+
+    def run(self) -> None:
+        while not self._stopped.wait(_ENDS_S):
+            self._ask()
+        self._stream.close()
+
+    def _ask(self) -> None:
+        at = now_us()
+        answers = self._admin.list_offsets(
+            self._wanted,
+            isolation_level=IsolationLevel.READ_UNCOMMITTED,
+            request_timeout=ATTEMPT_S,
+        )
+        rows: list[dict[str, int | str]] = []
+        for place, future in answers.items():
+            try:
+                answer = future.result()
+            except KafkaException:
+                continue
+            if answer.leader_epoch is not None:
+                rows.append(
+                    {
+                        "at": at,
+                        "topic": place.topic,
+                        "partition": place.partition,
+                        "leader_epoch": answer.leader_epoch,
+                        "end": answer.offset,
+                    }
+                )
+        self._stream.write(rows)
+
+
 #: Seconds between two checks for a stop.
 _LOOK_S = 0.1
 
@@ -179,6 +251,7 @@ class Probe:
         ]
         for reader in self._readers:
             reader.await_first_answer()
+        self._ends = EndReader(spec, secrets)
 
     def terminate(self) -> None:
         self._stop.set()
@@ -190,6 +263,7 @@ class Probe:
             for run in (
                 *(writer.run for writer in self._writers),
                 *(reader.run for reader in self._readers),
+                self._ends.run,
             )
         ]
         for thread in threads:
@@ -203,6 +277,7 @@ class Probe:
             page.stop = True
         for reader in self._readers:
             reader.stop()
+        self._ends.stop()
         for thread in threads:
             thread.join()
         if self._failures:

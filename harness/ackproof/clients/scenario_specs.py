@@ -17,7 +17,7 @@ from ackproof.clients.specs import (
     ShareSpec,
     TransactionSpec,
 )
-from ackproof.ledger import arrow_stream, conversion, producer_ledger
+from ackproof.ledger import arrow_stream, conversion, probed_ends, producer_ledger
 from ackproof.scenario.model import Scenario
 from ackproof.scenario.workload import ConsumerGroup
 from ackproof_model.kafka_settings import AUTO_OFFSET_RESET
@@ -165,6 +165,7 @@ class ClientSpecs:
             number=0,
             writers=writers,
             attempts=[conversion.reads_path(self._run_dir, one.number) for one in writers],
+            ends=self.folder / probed_ends.NAME,
             progress=self.folder / "probe-0.progress",
         )
 

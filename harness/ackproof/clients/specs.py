@@ -256,7 +256,7 @@ RATE = 10
 #: Seconds after which a write without an ack has failed.
 WRITE_TIMEOUT_S = 3.0
 
-_AT_ONCE: dict[str, Setting] = {
+AT_ONCE: dict[str, Setting] = {
     # The client must find a new leader as soon as there is one.
     "reconnect.backoff.ms": 50,
     "reconnect.backoff.max.ms": 200,
@@ -271,7 +271,7 @@ _AT_ONCE: dict[str, Setting] = {
 #: Each write has one attempt, so that it is never duplicated. A write that has timed out may still
 #: arrive after later writes.
 WRITER_SETTINGS: dict[str, Setting] = {
-    **_AT_ONCE,
+    **AT_ONCE,
     "acks": "all",
     ENABLE_IDEMPOTENCE: False,
     "message.send.max.retries": 0,
@@ -282,7 +282,7 @@ WRITER_SETTINGS: dict[str, Setting] = {
 }
 
 READER_SETTINGS: dict[str, Setting] = {
-    **_AT_ONCE,
+    **AT_ONCE,
     # librdkafka requires a group id. The probe does not join the group or commit.
     "group.id": "ackproof-probe",
     ENABLE_AUTO_COMMIT: False,
@@ -305,9 +305,11 @@ class ProbeSpec(ClientSpec):
 
     - `writers`: a producer for each partition; a consumer of the probe reads the same partition.
     - `attempts`: the stream file of each partition's reads, in the order of `writers`.
+    - `ends`: the stream file of the ends of partitions that leaders answered.
     """
 
     noun = "probe"
 
     writers: list[ProducerSpec]
     attempts: list[Path]
+    ends: Path

@@ -13,6 +13,8 @@ import pyarrow.dataset as ds
 
 from ackproof.judgement.evidence import Evidence, by_partition, micros
 from ackproof.judgement.expectations import OF_UNFINISHED_WORK
+from ackproof.judgement.partition_trace import clock_slack
+from ackproof.ledger import probed_ends
 from ackproof.observation.broker_log import Kind
 from ackproof.proxy.follower_fetches import EarlyHighWatermark
 from ackproof.runs.verdict import REMOVED, Finding, Likelihood, PartAvailability, Step
@@ -128,23 +130,27 @@ def of_listed_ends(evidence: Evidence) -> list[Finding]:
     """
     lost = evidence.prediction.predicted.get(Anomaly.LOST)
     comparable = lost == "impossible" and not _clocks_were_set(evidence)
-    ends = evidence.record.listed_ends if comparable and evidence.has("ledger") else []
+    if not comparable or not evidence.has("ledger"):
+        return []
+    ends = [
+        *map(asdict, evidence.record.listed_ends),
+        *probed_ends.recorded(evidence.clients / probed_ends.NAME),
+    ]
     found = []
-    for place, asked in by_partition(map(asdict, ends)).items():
+    for place, asked in by_partition(ends).items():
         topic = place[0]
         sends = evidence.scenario.sends.get(topic)
         if sends is None or str(sends.settings.acks) in ("0", "1"):
             continue
-        led = [_leader_at(evidence, place, one["at"]) for one in asked]
-        told = [one for one, leader in zip(asked, led, strict=True) if leader == one["broker"]]
-        for one, highest in zip(told, _highest_acked(evidence, place, told), strict=True):
-            if one["end"] <= highest:
+        for one, highest in zip(asked, _highest_acked(evidence, place, asked), strict=True):
+            leader = _leader_that_answered(evidence, place, one) if one["end"] <= highest else None
+            if leader is not None:
                 found.append(
                     Finding(
                         anomaly="end-below-ack",
                         predicted="impossible",
                         observed=1,
-                        explanation=f"{topic}-{place[1]}: leader {one['broker']} answered that "
+                        explanation=f"{topic}-{place[1]}: leader {leader} answered that "
                         f"the log ends at {one['end']} (ListOffsets), after offset {highest} had "
                         "been acked",
                     )
@@ -169,13 +175,32 @@ def _highest_acked(
     return [int(highest[index - 1]) if index else -1 for index in indexes]
 
 
-def _leader_at(evidence: Evidence, place: TopicPartition, at: datetime) -> int | None:
-    """Return the leader that the controllers had elected, if its log says so too; else None."""
+def _leader_that_answered(
+    evidence: Evidence, place: TopicPartition, answer: Mapping[str, Any]
+) -> int | None:
+    """Return who answered, if it knew that it led when it was asked; else None.
+
+    The proxy sees which broker answers, the probe in which leader epoch.
+    """
+    if "broker" in answer:
+        leader = _leader_at(evidence, place, answer["at"])
+        return leader if leader == answer["broker"] else None
+    slack = clock_slack(evidence)
+    now = None if slack is None else _state_at(evidence, place, answer["at"] + slack)
+    return now["leader"] if now and now["leader_epoch"] == answer["leader_epoch"] else None
+
+
+def _state_at(evidence: Evidence, place: TopicPartition, at: datetime) -> Mapping[str, Any] | None:
     every = by_partition(evidence.rows("partition_states")).get(place, ())
     states = [state for state in every if state["at"] <= at]
-    if not states:
+    return max(states, key=lambda state: state["metadata_offset"], default=None)
+
+
+def _leader_at(evidence: Evidence, place: TopicPartition, at: datetime) -> int | None:
+    """Return the leader that the controllers had elected, if its log says so too; else None."""
+    now = _state_at(evidence, place, at)
+    if now is None:
         return None
-    now = max(states, key=lambda state: state["metadata_offset"])
     roles = [
         event
         for event in by_partition(evidence.rows("broker_events")).get(place, [])

@@ -30,8 +30,8 @@ _RESULTS = {
 
 _DOCUMENTS = ("run.json", "scenario.yaml", "prediction.json", "metadata.log")
 
-#: Specifications and progress pages in the folder `clients`.
-_OF_CLIENTS = ("*.json", "*.progress")
+#: Specifications, progress pages and streams in the folder `clients`.
+_OF_CLIENTS = ("*.json", "*.progress", "*.arrows")
 
 _HINT = "Judge the directory as it was recorded: restore the file from a copy."
 

@@ -17,7 +17,7 @@ from confluent_kafka import KafkaError
 from ackproof.clients.process import ProbeProcess
 from ackproof.clients.shared_page import State, recorded
 from ackproof.clients.specs import WRITER_SETTINGS, ProbeSpec
-from ackproof.ledger import conversion, producer_ledger
+from ackproof.ledger import conversion, probed_ends, producer_ledger
 from ackproof_spark.record import HEADER_SIZE
 from ackproof_spark.tables import LOCATION, PROBE, PROBE_PRODUCERS
 from support.client_specs import producer_spec
@@ -57,6 +57,7 @@ def spec(run_dir: Path, bootstrap: str) -> ProbeSpec:
         number=0,
         writers=writers,
         attempts=[conversion.reads_path(run_dir, one.number) for one in writers],
+        ends=run_dir / probed_ends.NAME,
         progress=run_dir / "probe-0.progress",
     )
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from ackproof.judgement.evidence import micros
 from ackproof.judgement.findings import (
     Disagreements,
     contradictions,
@@ -16,6 +17,7 @@ from ackproof.judgement.findings import (
     of_high_watermarks,
     of_listed_ends,
 )
+from ackproof.ledger.probed_ends import NAME, EndStream
 from ackproof.proxy.follower_fetches import EarlyHighWatermark
 from ackproof.proxy.listed_ends import ListedEnd
 from ackproof.runs.verdict import PartAvailability, PartitionState, Step
@@ -186,6 +188,43 @@ ROLES = [role_of(0, 1, "leader", 0), role_of(10, 2, "leader", 1), role_of(25, 1,
 def test_a_leader_never_answers_an_end_below_an_offset_that_was_acked_before(
     told, lost, acks, found, tmp_path
 ):
+    second, broker, end = told
+    listed = ListedEnd(at=at(second), broker=broker, topic="orders", partition=0, end=end)
+    assert len(of_listed_ends(acked(tmp_path, lost, acks, [listed]))) == found
+
+
+@pytest.mark.parametrize(
+    ("told", "lost", "apart_ms", "found"),
+    [
+        ((8, 0, 100), "impossible", 0, 1),  # offset 100 was acked at 5 s
+        ((8, 0, 101), "impossible", 0, 0),
+        ((4, 0, 100), "impossible", 0, 0),  # not acked yet
+        ((12, 1, 100), "impossible", 0, 1),
+        ((12, 0, 100), "impossible", 0, 0),  # by a leader that was deposed
+        ((22, 2, 100), "impossible", 0, 1),
+        ((22, 0, 100), "impossible", 0, 0),  # by a leader that does not know its new epoch yet
+        ((8, 0, 100), "possible", 0, 0),
+        ((8, 0, 100), "impossible", 1_100, 0),  # clocks: it may have been deposed
+        ((8, 0, 100), "impossible", None, 0),  # clocks that were not compared
+    ],
+)
+def test_nor_to_the_probe_which_knows_the_epoch_of_the_leader(
+    told, lost, apart_ms, found, tmp_path
+):
+    second, epoch, end = told
+    evidence = acked(tmp_path, lost, "all", [])
+    if apart_ms is not None:
+        clock = SimpleNamespace(offset_ms=apart_ms, give_or_take_ms=1)
+        evidence.record.clocks.append(clock)
+    evidence.clients.mkdir()
+    stream = EndStream(evidence.clients / NAME)
+    row = {"at": micros(at(second)), "leader_epoch": epoch, "end": end}
+    stream.write([{"topic": "orders", "partition": 0, **row}])  # and is killed
+    assert len(of_listed_ends(evidence)) == found
+
+
+def acked(tmp_path, lost, acks, listed):
+    """Evidence of two acks at offsets 100 and 300, and of ends that the proxy saw."""
     rows = [
         {"topic": "orders", "partition": 0, "offset": 100, "outcome": "acked"},
         {"topic": "orders", "partition": 0, "offset": 300, "outcome": "acked"},
@@ -200,18 +239,16 @@ def test_a_leader_never_answers_an_end_below_an_offset_that_was_acked_before(
     folder = tmp_path / LOCATION["ledger"]
     folder.mkdir(parents=True)
     pq.write_table(pa.Table.from_pylist(ledger), folder / "0.parquet")
-    second, broker, end = told
-    listed = ListedEnd(at=at(second), broker=broker, topic="orders", partition=0, end=end)
     tables = {"partition_states": LED, "broker_events": ROLES}
-    evidence = SimpleNamespace(
+    return SimpleNamespace(
         faults=[SimpleNamespace(fault="link")],
-        record=SimpleNamespace(listed_ends=[listed]),
+        record=SimpleNamespace(listed_ends=listed, clocks=[]),
         prediction=SimpleNamespace(predicted={"lost": lost}),
         scenario=SimpleNamespace(
             sends={"orders": SimpleNamespace(settings=SimpleNamespace(acks=acks))}
         ),
         run_dir=tmp_path,
+        clients=tmp_path / "clients",
         has=lambda table: True,
         rows=lambda table: tables.get(table, []),
     )
-    assert len(of_listed_ends(evidence)) == found
