@@ -287,7 +287,8 @@ class Ends(Effect):
             counts = Counts(power_losses=number)
         else:
             counts = Counts(clean_stops=number) if self.clean else Counts(kills=number)
-        worst = WorstCase(counts=counts, renewed=self.renewed and number > 0)
+        in_turn = max(number - 1, 0) if self.one_by_one == "in_sync" else 0
+        worst = WorstCase(counts=counts, in_turn=in_turn, renewed=self.renewed and number > 0)
         if not (hit.controllers or self.nodes == "every"):
             return worst
         if self.keeps_metadata:

@@ -124,7 +124,8 @@ def _count(number: float, one: str, many: str) -> str:
 class WorstCase:
     """Everything that a schedule may do to a partition and to the producers that write to it.
 
-    counts: the perturbations of its brokers, in any order and at any time.
+    counts: the perturbations of its brokers, in any order and at any time. in_turn: how many of the
+    ends wait until every broker of their fault that ended before is in every ISR again.
     unclean: an unclean election may be requested; `unclean_set`: a setting may allow it.
     lowered: the lowest min.insync.replicas that is set, None if it is not changed.
     moves: how often replicas may move to other brokers, or their number changes; nothing cancels a
@@ -143,6 +144,7 @@ class WorstCase:
     """
 
     counts: Counts = Counts()
+    in_turn: float = 0
     unclean: bool = False
     unclean_set: bool = False
     lowered: int | None = None
@@ -177,25 +179,28 @@ class WorstCase:
         Every replica must be away, or have left the ISR, which takes an end or a shrink for each;
         the last member of the ISR must end. A move may leave fewer replicas.
         """
-        ends = self.counts.ends
+        ends = self.counts.ends - self.in_turn
         few = self.moves or self.counts.reassignments or ends + self.counts.shrinks >= replicas
         return bool(self.anything or (ends and few))
 
     def plus(self, other: WorstCase) -> WorstCase:
         """Return the sum of both, in any order."""
         moves = self.moves + other.moves
-        return self._joined(other, self.counts.plus(other.counts), moves)
+        both = self._joined(other, self.counts.plus(other.counts), moves)
+        return replace(both, in_turn=self.in_turn + other.in_turn)
 
     def either(self, other: WorstCase) -> WorstCase:
         """Return the most that either of the two may do."""
         moves = max(self.moves, other.moves)
         both = self._joined(other, self.counts.most(other.counts), moves)
-        return replace(both, emptied=False)
+        return replace(both, emptied=False, in_turn=min(self.in_turn, other.in_turn))
 
     def times(self, number: float) -> WorstCase:
         """Return the most that `number` of these may do; it is not certain that any happens."""
         moves = self.moves * number if self.moves else 0
-        return replace(self, counts=self.counts.times(number), moves=moves, emptied=False)
+        return replace(
+            self, counts=self.counts.times(number), in_turn=0, moves=moves, emptied=False
+        )
 
     def _joined(self, other: WorstCase, counts: Counts, moves: float) -> WorstCase:
         lowered = [one for one in (self.lowered, other.lowered) if one is not None]

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-#: Not in `TOOLS`: no text names its script.
-_TOOL = ("org.apache.kafka.tools.consumer.group.ShareGroupCommand",)
+from ackproof.containers.kafka_tools import TOOLS
 
 _COLUMNS = ("TOPIC", "PARTITION", "START-OFFSET", "LAG")
 
@@ -35,7 +34,9 @@ class ShareGroups:
         self._run_tool = run_tool
 
     def positions(self, group: str) -> list[SharePosition]:
-        output = self._run_tool(_TOOL, "--describe", "--offsets", "--group", group)
+        output = self._run_tool(
+            TOOLS["kafka-share-groups"], "--describe", "--offsets", "--group", group
+        )
         return list(parse(output))
 
 

@@ -29,6 +29,7 @@ TOOLS: Mapping[str, tuple[str, ...]] = {
         "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
         "kafka.admin.ReassignPartitionsCommand",
     ),
+    "kafka-share-groups": ("org.apache.kafka.tools.consumer.group.ShareGroupCommand",),
     "kafka-topics": ("org.apache.kafka.tools.TopicCommand", "kafka.admin.TopicCommand"),
     "kafka-transactions": ("org.apache.kafka.tools.TransactionsCommand",),
 }

@@ -741,6 +741,25 @@ def test_no_shipped_scenario_is_answered_by_everything_is_possible(
 
 
 @pytest.mark.parametrize(
+    ("wait", "kafka", "lost"),
+    [
+        ("isr", "4.4.0", "impossible"),
+        ("none", "4.4.0", "possible"),
+        ("none", "4.1.2", "impossible"),
+    ],
+)
+def test_restarts_that_do_not_wait_may_leave_a_transaction_without_its_marker(
+    wait: str, kafka: str, lost: str
+) -> None:
+    asked = producing(IDEMPOTENT, ROLL | {"wait": wait}, transactions={"size": 10})
+    found = predict(asked.model_copy(update={"kafka": kafka}))
+    assert found.predicted["lost"] == lost
+    assert ("KAFKA-20734" in found.prediction.reasons["hanging-transaction"]) == (
+        lost == "possible"
+    )
+
+
+@pytest.mark.parametrize(
     ("librdkafka", "settings", "workload", "lost"),
     [
         ("1.6.1", {}, {"transactions": {"size": 10}}, "B23"),
