@@ -137,7 +137,7 @@ def _explored(scenario: Scenario, coverage: Coverage) -> Iterator[str]:
         yield f"  FOUND in {one.best} (runs/{found.run}), {one.anomaly}: {one.explanation}"
         yield (
             f"    by the schedule: {schedule}; found in {one.shown} of its {one.runs} runs, and in "
-            f"{one.results} results; findings/found-{one.anomaly}.yaml repeats it"
+            f"{one.results} of all {len(results)}; findings/found-{one.anomaly}.yaml repeats it"
         )
         if not one.done:
             yield "    smaller schedules and repetitions are not complete: --for goes on with them"

@@ -67,7 +67,7 @@ def test_a_finding_is_listed_and_makes_the_exit_code_1(
     shown = invoked("explore", scenario, *ONE_KILL, "--out", tmp_path / "runs")
     assert shown.exit_code == 1
     assert "FOUND in 1-00002 (runs/20261129T180000Z-orders-1-00002-1), lost: 3" in shown.stdout
-    assert "by the schedule: kill 2; found in 1 of its 3 runs, and in 1 results" in shown.stdout
+    assert "by the schedule: kill 2; found in 1 of its 3 runs, and in 1 of all 3" in shown.stdout
     assert "are not complete: --for goes on with them" in shown.stdout
     made = invoked("explore", scenario, *ONE_KILL, "--out", tmp_path / "runs", "--json")
     assert made.exit_code == 1
