@@ -160,8 +160,8 @@ ACQUISITIONS = _table("""
     offset bigint, producer bigint?, sequence bigint?, delivery_count int?, read_at timestamp
 """)
 
-#: One row an acknowledgement of such a record: `kind` is accept, release or reject. It has no
-#: `answered_at` if the consumer got no answer, and `error` if the brokers refused it.
+#: One row an acknowledgement of such a record: `kind` is accept, release, reject or renew. It
+#: has no `answered_at` if the consumer got no answer, and `error` if the brokers refused it.
 ACKNOWLEDGEMENTS = _table("""
     consumer bigint, group string, poll bigint, number int, topic string, partition int,
     offset bigint, producer bigint?, sequence bigint?, kind string, asked_at timestamp,

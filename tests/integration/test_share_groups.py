@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from ackproof.clients.specs import ShareSpec
 from ackproof.cluster.booted import KafkaCluster
 from ackproof.errors import ClusterError
 from ackproof.execution import runner
+from ackproof.kafka_versions import DEFAULT_KAFKA
 from ackproof.ledger import arrow_stream, conversion
 from ackproof.progress import ConsoleReporter
 from ackproof.runs.verdict import Word
@@ -31,64 +33,137 @@ from waiting import until
 pytestmark = pytest.mark.cluster
 
 SENDS, LIMIT = 30, 2
-WORDS: tuple[Acknowledgement, ...] = ("accept", "release", "reject")
+LIBRDKAFKA: tuple[Acknowledgement, ...] = ("accept", "release", "reject")
+#: The words of each client by its version; None is librdkafka.
+WORDS: dict[str | None, tuple[Acknowledgement, ...]] = {
+    None: LIBRDKAFKA,
+    DEFAULT_KAFKA: (*LIBRDKAFKA, "renew"),
+}
+TABLES = ("acquisitions", "acknowledgements", "effects")
+
+Tables = dict[str, list[dict[str, Any]]]
 
 
 @pytest.fixture(scope="module")
-def recorded(cluster: KafkaCluster, tmp_path_factory: Any) -> dict[str, list[dict[str, Any]]]:
-    """The tables of a share group that was given `SENDS` records until it was at rest."""
-    run_dir = tmp_path_factory.mktemp("share")
+def filled(cluster: KafkaCluster) -> KafkaCluster:
+    """The cluster, with `SENDS` records in a partition."""
     encode = encoder(run_id="run-1", producer=0, size=40)
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": "all"})
     for sequence in range(SENDS):
         producer.produce("orders", encode(sequence), partition=0)
     assert producer.flush(60) == 0
-    settings = {"share.auto.offset.reset": "earliest", "share.delivery.count.limit": LIMIT}
-    cluster.admin.set_group("workers", settings)
-    process = ConsumerProcess(_spec(run_dir, cluster.bootstrap_servers))
-    process.start()
+    return cluster
+
+
+@pytest.fixture(scope="module", params=WORDS, ids=lambda java: "java" if java else "librdkafka")
+def recorded(
+    filled: KafkaCluster, tmp_path_factory: Any, request: Any
+) -> tuple[tuple[Acknowledgement, ...], Tables]:
+    """The words of a consumer, and its tables when its group is at rest."""
+    java = request.param
+    process = _start(filled, tmp_path_factory.mktemp("share"), java, WORDS[java])
     try:
-        until(lambda: _lags(cluster) == {0: 0}, "the group is not at rest")
+        group = process.spec.group
+        until(lambda: _lags(filled, group) == {0: 0}, "the group is not at rest")
         process.stop()
         assert process.wait(60) == 0, process.error
     finally:
         process.kill()
+    return WORDS[java], _tables(process)
+
+
+def _start(
+    cluster: KafkaCluster,
+    run_dir: Path,
+    java: str | None,
+    words: tuple[Acknowledgement, ...],
+    **fields: Any,
+) -> ConsumerProcess:
+    group = f"workers-{java}-{run_dir.name}"
+    settings = {"share.auto.offset.reset": "earliest", "share.delivery.count.limit": LIMIT}
+    cluster.admin.set_group(group, settings)
+    files = {one: arrow_stream.stream_path(run_dir, one, "consumer-0") for one in TABLES[:2]}
+    process = ConsumerProcess(
+        consumer_spec(
+            run_dir,
+            group=group,
+            java=java,
+            bootstrap_servers=cluster.bootstrap_servers,
+            share=ShareSpec(acknowledge=words, **files),
+            **fields,
+        )
+    )
+    process.start()
+    return process
+
+
+def _tables(process: ConsumerProcess) -> Tables:
+    run_dir = process.spec.progress.parent
     conversion.close(run_dir)
     return {
         table: pq.read_table(run_dir / LOCATION[table]).to_pylist()
-        for table in ("acquisitions", "acknowledgements", "effects")
+        for table in TABLES
+        if (run_dir / LOCATION[table]).exists()
     }
 
 
-def _spec(run_dir: Path, bootstrap: str) -> Any:
-    tables = ("acquisitions", "acknowledgements")
-    files = {one: arrow_stream.stream_path(run_dir, one, "consumer-0") for one in tables}
-    share = ShareSpec(acknowledge=WORDS, **files)
-    return consumer_spec(run_dir, group="workers", bootstrap_servers=bootstrap, share=share)
-
-
-def _lags(cluster: KafkaCluster) -> dict[int, int | None]:
+def _lags(cluster: KafkaCluster, group: str) -> dict[int, int | None]:
     try:
-        positions = cluster.share_groups.positions("workers")
+        positions = cluster.share_groups.positions(group)
     except ClusterError:  # no member has joined yet
         return {}
     return {one.partition: one.lag for one in positions if one.partition == 0}
 
 
 def test_each_record_gets_the_word_of_its_offset_at_each_delivery(recorded) -> None:
-    got = Counter(one["offset"] for one in recorded["acquisitions"])
-    assert got == {n: LIMIT if WORDS[n % 3] == "release" else 1 for n in range(SENDS)}
-    counts = {(one["offset"], one["delivery_count"]) for one in recorded["acquisitions"]}
-    assert {count for offset, count in counts if WORDS[offset % 3] == "release"} == {1, 2}
-    kinds = {(one["offset"], one["kind"]) for one in recorded["acknowledgements"]}
-    assert kinds == {(n, WORDS[n % 3]) for n in range(SENDS)}
-    answers = {(one["answered_at"] is None, one["error"]) for one in recorded["acknowledgements"]}
+    words, tables = recorded
+    word = {n: words[n % len(words)] for n in range(SENDS)}
+    got = Counter(one["offset"] for one in tables["acquisitions"])
+    assert got == {n: LIMIT if word[n] == "release" else 1 for n in range(SENDS)}
+    counts = {(one["offset"], one["delivery_count"]) for one in tables["acquisitions"]}
+    assert {count for offset, count in counts if word[offset] == "release"} == {1, 2}
+    kinds = {(one["offset"], one["kind"]) for one in tables["acknowledgements"]}
+    assert kinds == {*word.items()} | {(n, "accept") for n in word if word[n] == "renew"}
+    answers = {(one["answered_at"] is None, one["error"]) for one in tables["acknowledgements"]}
     assert answers == {(False, None)}
 
 
 def test_only_accepted_records_are_processed_and_keep_their_names(recorded) -> None:
-    processed = [(one["offset"], one["sequence"]) for one in recorded["effects"]]
-    assert sorted(processed) == [(n, n) for n in range(0, SENDS, len(WORDS))]
+    words, tables = recorded
+    processed = [(one["offset"], one["sequence"]) for one in tables["effects"]]
+    accepted = [n for n in range(SENDS) if words[n % len(words)] in ("accept", "renew")]
+    assert sorted(processed) == [(n, n) for n in accepted]
+
+
+def test_a_java_consumer_that_is_killed_leaves_what_it_acquired_and_processed(
+    filled: KafkaCluster, tmp_path: Path
+) -> None:
+    process = _start(filled, tmp_path, DEFAULT_KAFKA, ("accept",), crash_after=SENDS, poll=SENDS)
+    try:
+        assert process.wait(120) == -signal.SIGKILL, process.error
+    finally:
+        process.kill()
+    tables = _tables(process)
+    acquired = {one["offset"] for one in tables["acquisitions"]}
+    last = max(one["poll"] for one in tables["acquisitions"])
+    polled = sum(one["poll"] == last for one in tables["acquisitions"])
+    assert acquired == set(range(SENDS))
+    assert len(tables["effects"]) == SENDS - polled + polled // 2
+
+
+def test_a_java_client_accepts_a_poll_with_the_next_one(
+    filled: KafkaCluster, tmp_path: Path
+) -> None:
+    process = _start(filled, tmp_path, DEFAULT_KAFKA, ())
+    try:
+        until(lambda: _lags(filled, process.spec.group) == {0: 0}, "the group is not at rest")
+        process.stop()
+        assert process.wait(60) == 0, process.error
+    finally:
+        process.kill()
+    rows = _tables(process)["acknowledgements"]
+    assert {(one["kind"], one["error"]) for one in rows} == {("accept", None)}
+    assert sorted(one["offset"] for one in rows if one["answered_at"]) == list(range(SENDS))
 
 
 def test_brokers_refuse_a_setting_of_a_group_with_a_reason(cluster: KafkaCluster) -> None:

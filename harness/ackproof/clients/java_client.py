@@ -23,12 +23,15 @@ import pyarrow as pa
 from confluent_kafka import KafkaError
 
 from ackproof.clients import forwarding, records, transactional
+from ackproof.clients.connection import GROUP_REQUEST_S
 from ackproof.clients.specs import FENCED, ConsumerSpec, ProducerSpec
 from ackproof.containers import maven
 from ackproof.errors import WorkloadError
+from ackproof.kafka_versions import numbers
 from ackproof.ledger.arrow_stream import table_stream_schema
 from ackproof.ledger.outcome import RULES, Meaning, earliest_resend_s
 from ackproof.machine import Say, cache_dir, exclusive, silent
+from ackproof.scenario.share_groups import SINCE
 from ackproof.scenario.types import FORWARDING_TIMEOUT_MS
 from ackproof_model.kafka_settings import (
     DELIVERY_TIMEOUT_MS,
@@ -39,6 +42,8 @@ from ackproof_model.kafka_settings import (
 from ackproof_spark.ledger_stream import growths_path
 from ackproof_spark.record import run_token
 from ackproof_spark.tables import (
+    ACKNOWLEDGEMENTS,
+    ACQUISITIONS,
     CONSUMER_EVENTS,
     EFFECTS,
     READ_IDENTITIES,
@@ -114,11 +119,15 @@ def _producer_properties(spec: ProducerSpec) -> dict[str, Any]:
 
 def _consumer_properties(spec: ConsumerSpec) -> dict[str, Any]:
     own = {TRANSACTION_TIMEOUT_MS: FORWARDING_TIMEOUT_MS} if spec.transactional_id else {}
+    effects_columns = spec.effects_columns
     return {
+        "request_s": GROUP_REQUEST_S,
+        "acquisitions_schema": _message(table_stream_schema(ACQUISITIONS, effects_columns)),
+        "acknowledgements_schema": _message(table_stream_schema(ACKNOWLEDGEMENTS, effects_columns)),
         "forwarder_settings": _java_settings({**forwarding.SETTINGS, **own}),
         "reads_schema": _message(table_stream_schema(READS, spec.reads_columns)),
         "events_schema": _message(table_stream_schema(CONSUMER_EVENTS, spec.columns)),
-        "effects_schema": _message(table_stream_schema(EFFECTS, spec.effects_columns)),
+        "effects_schema": _message(table_stream_schema(EFFECTS, effects_columns)),
         "identities_schema": _message(table_stream_schema(READ_IDENTITIES, spec.columns)),
     }
 
@@ -149,6 +158,9 @@ def _base64(content: bytes) -> str:
 
 
 SOURCES = sorted(Path(__file__).with_name("java").glob("*.java"))
+
+#: The first kafka-clients with the classes that a source needs; the other sources need 0.10.2.
+_SINCE = {"ShareLoop.java": SINCE}
 
 #: The oldest Java that runs Kafka 4's clients and the sources.
 _OLDEST_JAVA = 17
@@ -208,8 +220,9 @@ def _compile(version: str, jars: Path, to: Path) -> None:
     compiler = [java(), "-m", "jdk.compiler/com.sun.tools.javac.Main"]
     # The sources use sun.misc.Signal, about which the compiler would warn.
     options = ["-nowarn", "-XDignore.symbol.file", "-proc:none", "-encoding", "UTF-8"]
+    sources = [path for path in SOURCES if numbers(version) >= _SINCE.get(path.name, ())]
     done = subprocess.run(
-        [*compiler, *options, "-cp", _joined(jars), "-d", str(partial), *map(str, SOURCES)],
+        [*compiler, *options, "-cp", _joined(jars), "-d", str(partial), *map(str, sources)],
         capture_output=True,
         text=True,
         check=False,

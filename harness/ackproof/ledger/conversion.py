@@ -217,10 +217,11 @@ def _offset(send: AckedSend) -> int | None:
 def _with_answers(rows: pa.Table) -> pa.Table:
     """Return the last row of each acknowledgement: the one with its answer, if there was one.
 
-    A consumer records what it asks for before it asks, so that a SIGKILL hides no request.
+    A consumer records what it asks for before it asks, so that a SIGKILL hides no request. It may
+    renew a record more than once.
     """
-    polls, numbers = (rows[name].to_pylist() for name in ("poll", "number"))
-    last = {key: index for index, key in enumerate(zip(polls, numbers, strict=True))}
+    request = [rows[name].to_pylist() for name in ("poll", "number", "asked_at")]
+    last = {key: index for index, key in enumerate(zip(*request, strict=True))}
     return rows.take(pa.array(last.values(), pa.int64()))
 
 

@@ -6,8 +6,9 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import BeforeValidator
 
-#: How a consumer acknowledges a record.
-Acknowledgement = Literal["accept", "release", "reject"]
+#: How a consumer acknowledges a record. One to `renew` is accepted after its lock was renewed while
+#: the consumer worked on it (KIP-1222).
+Acknowledgement = Literal["accept", "release", "reject", "renew"]
 
 
 def _parse_acknowledge(value: object) -> object:
@@ -24,7 +25,7 @@ Acknowledge = Annotated[
     Literal["implicit"] | tuple[Acknowledgement, ...], BeforeValidator(_parse_acknowledge)
 ]
 
-#: General availability.
+#: General availability, in brokers and in Java's client.
 SINCE = (4, 2)
 
 AUTO_OFFSET_RESET = "share.auto.offset.reset"

@@ -71,10 +71,16 @@ def _of_cluster(scenario: Scenario) -> Iterator[Problem]:
 def _of_client(scenario: Scenario, group: ConsumerGroup) -> Iterator[Problem]:
     client = group.client
     if client.java is not None:
+        if numbers(client.java) < SINCE:
+            yield (
+                ("client",),
+                f"java {client.java} has no share consumer: use java 4.2.0 or later, or librdkafka",
+            )
+    elif "renew" in group.acknowledge:
         yield (
-            ("client",),
-            f"ackproof's share consumers are librdkafka's, and the client is java {client.java}: "
-            "use librdkafka for this group",
+            ("acknowledge",),
+            "librdkafka's share consumer cannot renew a lock: use client: java, or accept, release "
+            "and reject",
         )
     elif client.librdkafka is not None and _release(client.librdkafka) < _LIBRDKAFKA_SINCE:
         yield (
@@ -115,10 +121,11 @@ def _of_settings(scenario: Scenario, group: ConsumerGroup) -> Iterator[Problem]:
                 ("settings", key),
                 f"the consumers of a share group have no {key}: use share.{key} in group_settings",
             )
-    try:
-        require_accepted("ShareConsumer", {"group.id": "any", **settings})
-    except ValueError as error:
-        yield ("settings",), str(error)
+    if group.client.java is None:
+        try:
+            require_accepted("ShareConsumer", {"group.id": "any", **settings})
+        except ValueError as error:
+            yield ("settings",), str(error)
 
 
 def _of_topic(scenario: Scenario) -> Iterator[Problem]:

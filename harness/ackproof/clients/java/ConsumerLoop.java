@@ -1,12 +1,10 @@
 import java.io.IOException;
-import java.io.UncheckedIOException;
 import java.math.BigInteger;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.Collection;
 import java.util.Collections;
 import java.util.HashMap;
@@ -26,72 +24,34 @@ import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
 /** Polls, records what each poll returned, processes it, and commits; see `consumer.py`. */
-final class ConsumerLoop implements Client, ConsumerRebalanceListener {
-    private static final long POLL_MS = 100;
-    private static final long ERROR_PAUSE_NS = 100_000_000;
-    private static final List<String> ENDING =
-            Arrays.asList(
-                    "TopicAuthorizationException",
-                    "GroupAuthorizationException",
-                    "SaslAuthenticationException",
-                    "SslAuthenticationException",
-                    "FencedInstanceIdException",
-                    "UnsupportedVersionException",
-                    "InvalidGroupIdException");
-
+final class ConsumerLoop extends Polling implements ConsumerRebalanceListener {
     /** A partition and its end offset. */
     private static final Pattern END = Pattern.compile("\"(\\d+)\": (\\d+)");
 
-    private final Spec spec;
-    private final Map<String, String> secrets;
-    private final Page page;
-    private final Guard guard;
-    private final String topic;
     private final String commit;
-    private final byte[] token;
     private final ArrowStream reads;
-    private final ArrowStream events;
-    private final ArrowStream effects;
     /** Of an application's records; null if ackproof's producers send. */
     private final ArrowStream identities;
     private final Forwarder forwarder;
     /** Behind the last record of each assigned partition, or its committed offset, else null. */
     private final Map<Integer, Long> positions = new TreeMap<>();
     private KafkaConsumer<byte[], byte[]> consumer;
-    private long polls;
     private long read;
     private long processed;
     private long assignedNs;
-    private volatile boolean terminated;
 
     ConsumerLoop(Spec spec, Map<String, String> secrets, Page page, Guard guard)
             throws IOException {
-        this.spec = spec;
-        this.secrets = secrets;
-        this.page = page;
-        this.guard = guard;
-        topic = spec.text("topic");
+        super(spec, secrets, page, guard);
         commit = spec.text("commit");
-        token = spec.bytes("token");
         reads = new ArrowStream(spec.path("reads"), spec.bytes("reads_schema"));
-        events = new ArrowStream(spec.path("events"), spec.bytes("events_schema"));
-        boolean forwards = !spec.part("into").isEmpty();
-        forwarder = forwards ? new Forwarder(spec, secrets) : null;
-        effects =
-                forwards
-                        ? null
-                        : new ArrowStream(spec.path("effects"), spec.bytes("effects_schema"));
+        forwarder = spec.part("into").isEmpty() ? null : new Forwarder(spec, secrets);
         identities =
                 spec.has("identities")
                         ? new ArrowStream(
                                 spec.path("identities"), spec.bytes("identities_schema"))
                         : null;
         consumer = connect();
-    }
-
-    @Override
-    public void terminate() {
-        terminated = true;
     }
 
     @Override
@@ -115,10 +75,7 @@ final class ConsumerLoop implements Client, ConsumerRebalanceListener {
         consumer.close();
         event("closed", null, null);
         reads.close();
-        events.close();
-        if (effects != null) {
-            effects.close();
-        }
+        closeFiles();
         if (identities != null) {
             identities.close();
         }
@@ -160,18 +117,6 @@ final class ConsumerLoop implements Client, ConsumerRebalanceListener {
             consumer = connect();
             join();
         }
-    }
-
-    /** Records an error, and ends this client if no poll can follow it. */
-    private void endAfter(KafkaException error) {
-        event("error", null, String.valueOf(error.getMessage()));
-        if (ENDING.contains(error.getClass().getSimpleName())) {
-            throw new Failure(
-                    "consumer " + spec.number("number", 0) + " ended with a fatal error: "
-                            + error.getMessage(),
-                    "The Java client allows no further polls after it.");
-        }
-        LockSupport.parkNanos(ERROR_PAUSE_NS);
     }
 
     private void handle(ConsumerRecords<byte[], byte[]> polled) throws IOException {
@@ -217,14 +162,14 @@ final class ConsumerLoop implements Client, ConsumerRebalanceListener {
     private void record(List<ConsumerRecord<byte[], byte[]>> records, long at) throws IOException {
         ArrowStream.Rows rows = new ArrowStream.Rows(8, 4, 4, 8, 8, 8, 8);
         for (ConsumerRecord<byte[], byte[]> one : records) {
-            long[] name = RecordValue.name(token, one.value());
+            Long[] name = name(one);
             rows.add(
                     polls,
                     rows.count(),
                     one.partition(),
                     one.offset(),
-                    name == null ? null : name[0],
-                    name == null ? null : name[1],
+                    name[0],
+                    name[1],
                     at);
         }
         reads.append(rows.columns());
@@ -270,17 +215,7 @@ final class ConsumerLoop implements Client, ConsumerRebalanceListener {
         if (forwarder != null) {
             return forwarder.send(records);
         }
-        ArrowStream.Rows rows = new ArrowStream.Rows(4, 8, 8, 8, 8);
-        for (ConsumerRecord<byte[], byte[]> one : records) {
-            long[] name = RecordValue.name(token, one.value());
-            rows.add(
-                    one.partition(),
-                    one.offset(),
-                    name == null ? null : name[0],
-                    name == null ? null : name[1],
-                    at);
-        }
-        effects.append(rows.columns());
+        recordEffects(records, at);
         return true;
     }
 
@@ -416,23 +351,5 @@ final class ConsumerLoop implements Client, ConsumerRebalanceListener {
         Map<Integer, Long> found = new TreeMap<>();
         offsets.forEach((partition, at) -> found.put(partition.partition(), at.offset()));
         return found;
-    }
-
-    /** Records an event, with a row for each partition of `offsets`. */
-    private void event(String event, Map<Integer, Long> offsets, String error) {
-        ArrowStream.Rows rows = new ArrowStream.Rows(8, 8, 0, 0, 4, 8, 0);
-        long at = Page.now();
-        if (offsets == null || offsets.isEmpty()) {
-            rows.add(at, polls, event, null, null, null, error);
-        } else {
-            offsets.forEach(
-                    (partition, offset) ->
-                            rows.add(at, polls, event, topic, partition, offset, error));
-        }
-        try {
-            events.append(rows.columns());
-        } catch (IOException failure) {
-            throw new UncheckedIOException(failure);
-        }
     }
 }

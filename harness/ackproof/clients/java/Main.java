@@ -1,4 +1,5 @@
 import java.io.IOException;
+import java.lang.reflect.InvocationTargetException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
@@ -21,7 +22,7 @@ public final class Main {
             Client client =
                     arguments[0].equals("producer")
                             ? new ProducerLoop(spec, secrets, page, guard)
-                            : new ConsumerLoop(spec, secrets, page, guard);
+                            : consumer(spec, secrets, page, guard);
             guard.stops(client);
             client.run();
             page.state(Page.DONE);
@@ -40,6 +41,24 @@ public final class Main {
             code = ENVIRONMENT;
         }
         Runtime.getRuntime().halt(code); // the client's own threads must not delay the end
+    }
+
+    private static Client consumer(
+            Spec spec, Map<String, String> secrets, Page page, Guard guard) throws IOException {
+        if (!spec.has("share.acquisitions")) {
+            return new ConsumerLoop(spec, secrets, page, guard);
+        }
+        Class<?>[] types = {Spec.class, Map.class, Page.class, Guard.class};
+        try { // older clients have no share consumer, so that the class is absent
+            return (Client)
+                    Class.forName("ShareLoop")
+                            .getDeclaredConstructor(types)
+                            .newInstance(spec, secrets, page, guard);
+        } catch (InvocationTargetException thrown) {
+            throw new IllegalStateException(thrown.getCause());
+        } catch (ReflectiveOperationException absent) {
+            throw new IllegalStateException(absent);
+        }
     }
 
     /** The messages of an error and of its causes. */

@@ -39,9 +39,13 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         scenario(cluster={"features": {"share.version": 0}}),
         "share.version: 0, which switches share groups off",
     ),
-    "Java's client": (
-        scenario({**GROUP, "client": "java"}),
-        "the client is java 4.4.0: use librdkafka for this group",
+    "an old Java client": (
+        scenario({**GROUP, "client": {"java": "4.1.2"}}),
+        "java 4.1.2 has no share consumer: use java 4.2.0 or later, or librdkafka",
+    ),
+    "a renewal by librdkafka": (
+        scenario({**GROUP, "acknowledge": ["accept", "renew"]}),
+        "librdkafka's share consumer cannot renew a lock: use client: java",
     ),
     "an old librdkafka": (
         scenario({**GROUP, "client": {"librdkafka": "2.3.0"}}),
@@ -94,8 +98,8 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         "0 is not a whole number from 1",
     ),
     "a word that is none": (
-        scenario({**GROUP, "acknowledge": ["renew"]}),
-        "['renew'] is neither implicit nor a list of accept, release, reject",
+        scenario({**GROUP, "acknowledge": ["keep"]}),
+        "['keep'] is neither implicit nor a list of accept, release, reject, renew",
     ),
     "another group that acknowledges": (
         scenario({"acknowledge": "implicit"}),
@@ -113,6 +117,13 @@ def test_what_cannot_run_or_be_judged_is_refused_with_one_message(case: str) -> 
 @pytest.mark.parametrize("kafka", ["4.2.0", "4.3.1", "4.4.0"])
 def test_a_share_group_is_legal_from_4_2_on(kafka: str) -> None:
     validate(scenario(kafka=kafka))
+
+
+def test_a_member_of_java_may_renew() -> None:
+    document = scenario({**GROUP, "client": "java", "acknowledge": ["renew"]})
+    (spec,) = ClientSpecs(validate(document), Path("one"), bootstrap_servers="b:1").consumers()
+    assert spec.share is not None
+    assert (spec.java, spec.share.acknowledge) == ("4.4.0", ("renew",))
 
 
 def test_each_member_has_its_words_and_files() -> None:
