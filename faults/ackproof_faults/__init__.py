@@ -17,6 +17,7 @@ from ackproof_faults.clients import RebalanceStorm as RebalanceStorm
 from ackproof_faults.clients import SkewTimestamps as SkewTimestamps
 from ackproof_faults.clients import SlowClient as SlowClient
 from ackproof_faults.conditions.builders import acked as acked
+from ackproof_faults.conditions.builders import acquired as acquired
 from ackproof_faults.conditions.builders import active_controller as active_controller
 from ackproof_faults.conditions.builders import after as after
 from ackproof_faults.conditions.builders import all_brokers as all_brokers
@@ -37,6 +38,7 @@ from ackproof_faults.conditions.builders import rack as rack
 from ackproof_faults.conditions.builders import recovered as recovered
 from ackproof_faults.conditions.builders import replica_lag as replica_lag
 from ackproof_faults.conditions.builders import sent as sent
+from ackproof_faults.conditions.builders import share_coordinator as share_coordinator
 from ackproof_faults.conditions.observation import SendCounts as SendCounts
 from ackproof_faults.control import NoFault as NoFault
 from ackproof_faults.disk.damaged import DeleteIndex as DeleteIndex

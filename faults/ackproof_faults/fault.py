@@ -127,7 +127,8 @@ class Fault(BaseModel, ABC):
     )
     target: Target = Field(
         description="leader of TOPIC-N, followers of TOPIC-N, all, any broker, any N brokers, "
-        "rack R, active controller, minority or majority of controllers, a broker id or a list of "
+        "rack R, active controller, minority or majority of controllers, "
+        "share leader of TOPIC-N, share coordinator of GROUP on TOPIC-N, a broker id or a list of "
         "them",
         examples=["leader of orders-0", "followers of orders-0", 2, [1, 3]],
     )

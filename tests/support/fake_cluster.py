@@ -55,6 +55,7 @@ class State:
     now_controller: int | None = 101
     now_log_end: tuple[int, int] | None = (100, 0)
     now_committed: int | None = None
+    now_coordinator: int | None = 3
     #: The log of each broker, for `logs.contains`.
     log_text: dict[int, str] = field(default_factory=dict)
     #: Lines that every broker has logged, for `logs.await_line`.
@@ -109,6 +110,9 @@ class FakeMetadata:
 
     def committed(self, group: str, topic: str, partition: int) -> int | None:
         return self.state.now_committed
+
+    def share_coordinator(self, group: str, topic: str, partition: int) -> int | None:
+        return self.state.now_coordinator
 
     def answers(self, broker: int) -> bool:
         return broker not in self.state.frozen and self.state.exits[broker] is None

@@ -16,7 +16,7 @@ from itertools import product
 from typing import Literal, NoReturn
 
 from ackproof_faults.conditions.durations import format_duration
-from ackproof_faults.conditions.targets import TargetSpec
+from ackproof_faults.conditions.targets import SharePartition, TargetSpec
 from ackproof_faults.conditions.trigger import Conditions, either, parse_condition
 
 
@@ -133,9 +133,9 @@ class HighWatermark:
 
 @dataclass(frozen=True, slots=True)
 class SendCounter:
-    """The number of acked sends, or of all sends."""
+    """The number of acked sends, of all sends, or of records that share groups acquired."""
 
-    outcome: Literal["acked", "sent"]
+    outcome: Literal["acked", "sent", "acquired"]
 
     def __call__(self, count: int) -> Expression:
         """Wait for at least `count` since the run began."""
@@ -148,6 +148,7 @@ class SendCounter:
 
 acked = SendCounter("acked")
 sent = SendCounter("sent")
+acquired = SendCounter("acquired")
 
 
 def after(seconds: float) -> Expression:
@@ -240,6 +241,12 @@ def active_controller() -> TargetSpec:
 def minority_of_controllers() -> TargetSpec:
     """Target as many controllers as the metadata quorum can lose, with the active one."""
     return TargetSpec(role="minority of controllers")
+
+
+def share_coordinator(group: str, topic: str, partition: int) -> TargetSpec:
+    """Target the broker that keeps a share group's state of the partition (KIP-932)."""
+    shared = SharePartition(group=group, topic=topic, partition=partition)
+    return TargetSpec(role="share coordinator", shared=shared)
 
 
 def majority_of_controllers() -> TargetSpec:

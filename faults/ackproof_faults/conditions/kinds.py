@@ -55,6 +55,21 @@ class ProgressIs(SimpleCondition):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AcquiredIs(SimpleCondition):
+    """Consumers of share groups got at least `count` records, in all or (`more`) since the mark."""
+
+    TEXT: ClassVar = "{count}{more} acquired"
+    FORMS: ClassVar = ("'N acquired'", "'N more acquired'")
+
+    count: Number
+    more: Annotated[bool, _MORE]
+
+    def holds(self, observation: Observation) -> bool:
+        before = observation.reference.sends.acquired if self.more else 0
+        return observation.sends.acquired - before >= self.count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class After(SimpleCondition):
     """`seconds` have passed since the mark."""
 
@@ -305,6 +320,7 @@ KINDS: tuple[type[SimpleCondition], ...] = (
     HighWatermarkStuck,
     LagIs,
     ReplicaLagIs,
+    AcquiredIs,
     LogSays,
     FaultHas,
 )

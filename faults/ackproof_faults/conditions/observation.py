@@ -18,10 +18,14 @@ _LOG_SEARCH_INTERVAL_S = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendCounts:
-    """Number of sends handed over, and acked, since the run began."""
+    """Number of sends handed over, and acked, since the run began.
+
+    `acquired` counts the records that polls of share consumers returned.
+    """
 
     sent: int
     acked: int
+    acquired: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,9 @@
 
 ``leader of orders-0``, ``followers of orders-0``, ``all``, ``2``, ``[1, 3]``; drawn from the seed:
 ``any broker``, ``any 2 brokers``; the brokers of an availability zone: ``rack a``; voters of the
-metadata quorum: ``active controller``, ``minority of controllers``, ``majority of controllers``.
+metadata quorum: ``active controller``, ``minority of controllers``, ``majority of controllers``;
+of a share group (KIP-932): ``share coordinator of workers on orders-0``. The broker that gives out
+a share partition is the partition's leader: ``share leader of orders-0`` is ``leader of orders-0``.
 """
 
 from __future__ import annotations
@@ -28,12 +30,14 @@ Role = Literal[
     "active controller",
     "minority of controllers",
     "majority of controllers",
+    "share coordinator",
 ]
 
 #: A Kafka topic name (`org.apache.kafka.common.internals.Topic`).
 TOPIC = "[A-Za-z0-9._-]+"
 TOPIC_PARTITION = rf"(?P<topic>{TOPIC})-(?P<partition>[0-9]+)"
-_ROLE = re.compile(rf"(?P<role>leader|followers) of {TOPIC_PARTITION}")
+_ROLE = re.compile(rf"(?:(?:share )?(?P<role>leader)|(?P<others>followers)) of {TOPIC_PARTITION}")
+_COORDINATOR = re.compile(rf"share coordinator of (?P<group>\S+) on {TOPIC_PARTITION}")
 _RACK = re.compile(r"rack (?P<rack>\S.*)")
 _ANY = re.compile(r"any (?:broker|(?P<count>[1-9][0-9]*) brokers)")
 _CONTROLLERS: tuple[Role, ...] = (
@@ -42,20 +46,30 @@ _CONTROLLERS: tuple[Role, ...] = (
     "majority of controllers",
 )
 _SCHEMA = (
-    rf"^(all|(leader|followers) of {TOPIC}-[0-9]+|any (broker|[1-9][0-9]* brokers)"
-    rf"|rack \S.*|{'|'.join(_CONTROLLERS)})$"
+    rf"^(all|((share )?leader|followers) of {TOPIC}-[0-9]+|any (broker|[1-9][0-9]* brokers)"
+    rf"|share coordinator of \S+ on {TOPIC}-[0-9]+|rack \S.*|{'|'.join(_CONTROLLERS)})$"
 )
 _LEGAL = (
     "'leader of TOPIC-N', 'followers of TOPIC-N', 'all', 'any broker', 'any N brokers', 'rack R', "
-    "'active controller', 'minority of controllers', 'majority of controllers', a broker id, or "
+    "'active controller', 'minority of controllers', 'majority of controllers', 'share leader of "
+    "TOPIC-N', 'share coordinator of GROUP on TOPIC-N', a broker id, or "
     "a list of broker ids"
 )
 _WORDS = set(re.findall("[a-z]+", f"{_SCHEMA} brokers"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SharePartition:
+    """A partition as a share group gets it."""
+
+    group: str
+    topic: str
+    partition: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TargetSpec:
-    """A target: a role of one partition, brokers by id, or controllers.
+    """A target: a role of one partition, brokers by id, controllers, or a share coordinator.
 
     The schedule draws the `count` brokers of `any` from its seed before the fault begins. The
     scenario fills in the `brokers` of a `rack` (`located`).
@@ -67,6 +81,7 @@ class TargetSpec:
     brokers: tuple[int, ...] = ()
     count: int = 0
     rack: str = ""
+    shared: SharePartition | None = None
 
     def located(self, racks: Mapping[str, Sequence[int]]) -> TargetSpec:
         """Return the target with the brokers of its rack; `racks` has their ids."""
@@ -85,14 +100,19 @@ class TargetSpec:
             return tuple(cluster.metadata.broker_ids())
         if self.of_controllers:
             return _controllers(self.role, cluster)
-        drawn_later = self.role == "any"
-        leader = None if drawn_later else cluster.metadata.leader(self.topic, self.partition)
-        if leader is None:
-            return ()
-        if self.role == "leader":
-            return (leader,)
+        broker = self._broker(cluster)
+        if broker is None or self.role != "followers":
+            return () if broker is None else (broker,)
         replicas = cluster.metadata.replicas(self.topic, self.partition)
-        return tuple(broker for broker in replicas if broker != leader)
+        return tuple(replica for replica in replicas if replica != broker)
+
+    def _broker(self, cluster: Cluster) -> int | None:
+        """Return the leader or share coordinator of the target's partition now."""
+        if self.role == "any":
+            return None  # the schedule draws the brokers
+        if one := self.shared:
+            return cluster.metadata.share_coordinator(one.group, one.topic, one.partition)
+        return cluster.metadata.leader(self.topic, self.partition)
 
     def __str__(self) -> str:
         if self.role == "any":
@@ -103,6 +123,9 @@ class TargetSpec:
             return "broker " + ", ".join(map(str, self.brokers))
         if self.role in ("leader", "followers"):
             return f"{self.role} of {self.topic}-{self.partition}"
+        if self.shared is not None:
+            one = self.shared
+            return f"{self.role} of {one.group} on {one.topic}-{one.partition}"
         return self.role
 
     @classmethod
@@ -165,10 +188,14 @@ def _read(text: str) -> TargetSpec | None:
         return TargetSpec(role="brokers", rack=rack["rack"])
     if drawn := _ANY.fullmatch(text):
         return TargetSpec(role="any", count=int(drawn["count"] or 1))
+    if shared := _COORDINATOR.fullmatch(text):
+        group, topic, number = shared["group"], shared["topic"], int(shared["partition"])
+        partition = SharePartition(group=group, topic=topic, partition=number)
+        return TargetSpec(role="share coordinator", shared=partition)
     match = _ROLE.fullmatch(text)
     if match is None:
         return None
-    role: Role = "leader" if match["role"] == "leader" else "followers"
+    role: Role = "leader" if match["role"] else "followers"
     return TargetSpec(role=role, topic=match["topic"], partition=int(match["partition"]))
 
 

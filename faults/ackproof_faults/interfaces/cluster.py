@@ -62,6 +62,9 @@ class Metadata(Protocol):
     def committed(self, group: str, topic: str, partition: int) -> int | None:
         """Return the offset that a group has committed, None if it has none or it is unknown."""
 
+    def share_coordinator(self, group: str, topic: str, partition: int) -> int | None:
+        """Return the broker that keeps a share group's state of the partition, None if unknown."""
+
     def answers(self, broker: int) -> bool:
         """Whether the broker itself answers a client's request."""
 

@@ -153,6 +153,11 @@ class ClientSupervisor:
     def progress(self) -> Progress:
         return total(producer.progress() for producer in self.producers)
 
+    def acquired(self) -> int:
+        """Return how many records the share consumers' polls returned."""
+        shared = (one for one in self.consumers if one.spec.share is not None)
+        return total(consumer.progress() for consumer in shared).sent
+
     def restart_crashed(self) -> bool:
         """Start successors of clients that crashed as planned or became zombies.
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import Consumer, IsolationLevel, KafkaException, Producer
+from confluent_kafka import Consumer, IsolationLevel, KafkaException, Producer, TopicCollection
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import (
     AdminClient,
@@ -225,6 +225,14 @@ class Admin:
         finally:
             consumer.close()
         return None if position.error is not None or position.offset < 0 else int(position.offset)
+
+    def topic_id(self, name: str) -> str | None:
+        """Return the topic's id, None if there is no such topic or the id is unknown."""
+        answers = self.client().describe_topics(TopicCollection([name]), request_timeout=2)
+        try:
+            return str(answers[name].result(3).topic_id)
+        except (KafkaException, TimeoutError):
+            return None
 
     def write_end_markers(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """Write an end marker to each partition, and return the markers' offsets.

@@ -19,6 +19,7 @@ from ackproof.cluster.nodes import ClusterNodes
 from ackproof.containers import block_limits, commands, fake_clock
 from ackproof.containers.images import VOLUME_DIR
 from ackproof.errors import ClusterError
+from ackproof.scenario.topics import SHARES, coordinator_partition
 from ackproof.waiting import wait_for
 from ackproof_faults.evidence import FaultError
 from ackproof_faults.interfaces.cluster import (
@@ -79,6 +80,15 @@ class PartitionMetadata:
 
     def committed(self, group: str, topic: str, partition: int) -> int | None:
         return self._admin.committed(group, topic, partition)
+
+    def share_coordinator(self, group: str, topic: str, partition: int) -> int | None:
+        views = self._partitions()
+        partitions = sum(name == SHARES for name, _ in views)
+        topic_id = self._admin.topic_id(topic) if partitions else None
+        if topic_id is None:
+            return None
+        key = f"{group}:{topic_id}:{partition}"
+        return views[SHARES, coordinator_partition(key, partitions)].leader
 
 
 @raises_fault_errors

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import confluent_kafka
-from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import (
     AlterConfigOpType,
     ConfigEntry,
@@ -142,7 +142,9 @@ class TopicOperations:
         assignment = [list(view.replicas) for _, view in sorted(partitions.items())]
         settings = self._own_settings(topic)
         self._former_ids[topic] = last_result(
-            lambda: self._topic_id(topic), lambda topic_id: topic_id is not None, within_s=_ANSWER_S
+            lambda: self._cluster.admin.topic_id(topic),
+            lambda topic_id: topic_id is not None,
+            within_s=_ANSWER_S,
         )
         with refusals(f"the deletion of {topic}"):
             self._cluster.admin.delete_topics([topic])
@@ -162,20 +164,11 @@ class TopicOperations:
         before = self._former_ids.get(topic)
         # A broker returns the old id until its metadata is up to date.
         now = last_result(
-            lambda: self._topic_id(topic),
+            lambda: self._cluster.admin.topic_id(topic),
             lambda topic_id: topic_id not in (None, before),
             within_s=_ANSWER_S,
         )
         return before, now
-
-    def _topic_id(self, name: str) -> str | None:
-        """Return the topic's id, None if there is no such topic or the id is unknown."""
-        client = self._cluster.admin.client()
-        answers = client.describe_topics(TopicCollection([name]), request_timeout=2)
-        try:
-            return str(answers[name].result(3).topic_id)
-        except (KafkaException, TimeoutError):
-            return None
 
     def _described(self, topic: str) -> Mapping[str, Any]:
         """Return the topic's settings with their sources; empty if they are unknown."""

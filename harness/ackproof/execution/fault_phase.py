@@ -43,7 +43,7 @@ def run_fault_phase(
 
     def sends() -> SendCounts:
         progress = clients.progress()
-        return SendCounts(sent=progress.sent, acked=progress.acked)
+        return SendCounts(sent=progress.sent, acked=progress.acked, acquired=clients.acquired())
 
     cluster.interfaces.offer("clients", RunClients(clients))
     context = ScheduleContext(

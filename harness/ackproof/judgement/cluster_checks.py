@@ -29,7 +29,7 @@ _LEAST_ACKED = 0.01
 _LONGEST_WORDS = 300
 
 #: Targets that are one node at a time.
-_OF_ONE = ("leader", "active controller")
+_OF_ONE = ("leader", "active controller", "share coordinator")
 
 
 def seal(evidence: Evidence) -> Iterator[str]:

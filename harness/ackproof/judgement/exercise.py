@@ -19,7 +19,7 @@ from ackproof.judgement.sends import NEVER, sends_of, transactions
 from ackproof.runs.verdict import FaultReport
 from ackproof.scenario.client import refresh_setting
 from ackproof.scenario.model import Scenario
-from ackproof.scenario.topics import OFFSETS, TRANSACTIONS
+from ackproof.scenario.topics import OFFSETS, TRANSACTIONS, coordinator_partition
 from ackproof_faults import NoFault, registered
 from ackproof_faults.interfaces.cluster import TopicPartition
 
@@ -111,7 +111,8 @@ def _last_coordinated(evidence: Evidence) -> dict[TopicPartition, int]:
     last: dict[TopicPartition, int] = {}
 
     def note(topic: str, name: str, at: int) -> None:
-        one = topic, java_hash(name) % evidence.scenario.every_topic[topic].partitions
+        partitions = evidence.scenario.every_topic[topic].partitions
+        one = topic, coordinator_partition(name, partitions)
         last[one] = max(last.get(one, -1), at)
 
     for row in evidence.rows("consumer_events"):
@@ -126,15 +127,6 @@ def _last_coordinated(evidence: Evidence) -> dict[TopicPartition, int]:
         if own and (times := [micros(at) for at in ended if at is not None]):
             note(TRANSACTIONS, own["transactional_id"], max(times))
     return last
-
-
-def java_hash(name: str) -> int:
-    """Return `Utils.abs(name.hashCode())` of Kafka, for a name in ASCII."""
-    code = 0
-    for character in name.encode():
-        code = (31 * code + character) % 2**32
-    code = abs(code - 2**32 if code >= 2**31 else code)
-    return code if code < 2**31 else 0
 
 
 def _specification(evidence: Evidence, client: str) -> dict[str, Any]:

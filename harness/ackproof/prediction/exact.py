@@ -154,7 +154,7 @@ def _keeps_combined_quorum(scenario: Scenario) -> bool:
 
 def _target_size(scenario: Scenario, target: TargetSpec) -> int:
     match target.role:
-        case "leader":
+        case "leader" | "share coordinator":
             return 1
         case "followers":
             return scenario.every_topic[target.topic].replication_factor - 1

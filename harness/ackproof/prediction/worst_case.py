@@ -137,7 +137,7 @@ def _replicas_hit(scenario: Scenario, partition: Partition, fault: Fault) -> int
     match target.role:
         case "all":
             count = partition.replicas
-        case "leader":
+        case "leader" | "share coordinator":
             count = 1
         case "followers":
             count = scenario.every_topic[target.topic].replication_factor - 1

@@ -159,6 +159,7 @@ class Booted(ClusterKind):
             "any": target.count,
             "brokers": len(set(target.brokers)),
             "leader": 1,
+            "share coordinator": 1,
         }.get(target.role, 0)
         if radius.brokers is not None and hit > (most := _most(radius.brokers, cluster.brokers)):
             yield path, f"'{target}' hits {hit} brokers, and blast_radius.brokers allows {most}"

@@ -11,6 +11,7 @@ from ackproof.scenario.types import Problem, YamlPath
 from ackproof_faults import Shape
 from ackproof_faults.conditions import kinds
 from ackproof_faults.conditions.condition import Condition, compares
+from ackproof_faults.conditions.targets import TargetSpec
 from ackproof_faults.schedule.blocks import located_faults
 from ackproof_faults.schedule.context import certain_conflicts
 from ackproof_model.effects import Reassigns
@@ -27,6 +28,7 @@ def fault_problems(scenario: Scenario) -> Iterator[Problem]:
         if target.topic:
             where = (*path, "target")
             yield from _partition_problems(scenario, where, target.topic, target.partition)
+        yield from _share_problems(scenario, (*path, "target"), target)
         yield from kind.target_problems(target, (*path, "target"), scenario.kafka)
         if kind.offers(fault):
             for field, problem in fault.problems(shape):
@@ -82,6 +84,8 @@ def _condition_problems(
     match condition:
         case kinds.ProgressIs() if condition.count > records:
             yield path, f"'{condition}' is more than workload.records: {records} allow"
+        case kinds.AcquiredIs() if not scenario.share_groups:
+            yield path, f"'{condition}' counts records of share groups, and the scenario has none"
         case kinds.After() if condition.seconds >= seconds:
             yield path, f"'{condition}' is not within workload.seconds: {seconds:g}"
         case kinds.FaultHas() if condition.fault not in names:
@@ -104,6 +108,19 @@ def _condition_problems(
         case kinds.IsrIsExactly() | kinds.ElrIsExactly():
             for broker in condition.members:
                 yield from scenario.cluster_kind.broker_problems(broker, path)
+
+
+def _share_problems(scenario: Scenario, path: YamlPath, target: TargetSpec) -> Iterator[Problem]:
+    """Yield the problem of a share partition that no share group of the scenario gets."""
+    shared, groups = target.shared, ", ".join(scenario.share_groups)
+    if shared is None:
+        return
+    if shared.group not in scenario.share_groups:
+        yield path, f"there is no share group {shared.group!r} here ({groups or 'there is none'})"
+    elif shared.topic != scenario.workload.topic:
+        yield path, f"{shared.group} reads {scenario.workload.topic}, not {shared.topic}"
+    else:
+        yield from _partition_problems(scenario, path, shared.topic, shared.partition)
 
 
 def _replica_problems(

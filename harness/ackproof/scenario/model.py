@@ -15,7 +15,7 @@ from ackproof.scenario.client import ClientLibrary, with_clients
 from ackproof.scenario.cluster import ClusterSpec
 from ackproof.scenario.cluster_kinds import ClusterKind, cluster_kind_of
 from ackproof.scenario.share_groups import DELIVERY_COUNT_LIMIT
-from ackproof.scenario.topics import TopicSpec, internal_topics
+from ackproof.scenario.topics import SHARES, TopicSpec, internal_topics
 from ackproof.scenario.types import KafkaVersion, StrictModel
 from ackproof.scenario.workload import Senders, Sends, Workload, senders_of
 from ackproof_faults import BlastRadius, Fault, StepList
@@ -180,7 +180,8 @@ class Scenario(StrictModel):
         """The topics and the internal ones, which faults may target, too."""
         cluster = self.cluster
         internal = internal_topics(cluster.brokers, cluster.settings, self.kafka)
-        return {**internal, **self.topics}
+        absent = {SHARES} - {SHARES for _ in self.share_groups}
+        return {name: topic for name, topic in internal.items() if name not in absent} | self.topics
 
     @property
     def topic(self) -> TopicSpec:

@@ -24,11 +24,17 @@ from ackproof_model.kafka_settings import (
 
 OFFSETS = "__consumer_offsets"
 TRANSACTIONS = "__transaction_state"
+SHARES = "__share_group_state"
 #: The topics that only coordinators write; their records are state that outlives a client.
-OF_COORDINATORS = frozenset({OFFSETS, TRANSACTIONS, "__share_group_state"})
+OF_COORDINATORS = frozenset({OFFSETS, TRANSACTIONS, SHARES})
 
 #: The prefix of the broker settings of each internal topic.
-_PREFIXES = {OFFSETS: "offsets.topic", TRANSACTIONS: "transaction.state.log"}
+_PREFIXES = {
+    OFFSETS: "offsets.topic",
+    TRANSACTIONS: "transaction.state.log",
+    SHARES: "share.coordinator.state.topic",
+}
+_SHARES_MIN_ISR = "share.coordinator.state.topic.min.isr"
 
 #: Few partitions suffice for a test, and brokers load them faster.
 _PARTITIONS = 4
@@ -92,14 +98,14 @@ def default_settings(brokers: int) -> Mapping[str, int]:
     return {
         **{
             f"{prefix}.{key}": value
-            for prefix in (*_PREFIXES.values(), "share.coordinator.state.topic")
+            for prefix in _PREFIXES.values()
             for key, value in (
                 (REPLICATION_FACTOR, min(3, brokers)),
                 ("num.partitions", _PARTITIONS),
             )
         },
         TRANSACTION_STATE_LOG_MIN_ISR: min(2, brokers),
-        "share.coordinator.state.topic.min.isr": min(2, brokers),
+        _SHARES_MIN_ISR: min(2, brokers),
     }
 
 
@@ -108,6 +114,19 @@ SETTINGS = (
     *(f"{prefix}.replication.factor" for prefix in _PREFIXES.values()),
     TRANSACTION_STATE_LOG_MIN_ISR,
 )
+
+
+def coordinator_partition(key: str, partitions: int) -> int:
+    """Return the partition of a coordinator's topic that keeps the state of `key`, in ASCII.
+
+    `Utils.abs(key.hashCode()) % partitions` of Kafka's coordinators. The key is a group, a
+    transactional.id, or a group, topic id and partition (`SharePartitionKey.asCoordinatorKey`).
+    """
+    code = 0
+    for character in key.encode():
+        code = (31 * code + character) % 2**32
+    code = abs(code - 2**32 if code >= 2**31 else code)
+    return (code if code < 2**31 else 0) % partitions
 
 
 def internal_topics(
@@ -122,6 +141,10 @@ def internal_topics(
             unclean: settings.get(unclean, Profile.of(kafka).unclean_by_default),
         },
         TRANSACTIONS: {least: settings[TRANSACTION_STATE_LOG_MIN_ISR], unclean: False},
+        SHARES: {
+            least: settings[_SHARES_MIN_ISR],
+            unclean: settings.get(unclean, Profile.of(kafka).unclean_by_default),
+        },
     }
     return {
         name: TopicSpec(

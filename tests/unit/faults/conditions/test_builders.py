@@ -9,6 +9,7 @@ import pytest
 from ackproof_faults.conditions.builders import (
     Expression,
     acked,
+    acquired,
     active_controller,
     after,
     all_brokers,
@@ -29,6 +30,7 @@ from ackproof_faults.conditions.builders import (
     recovered,
     replica_lag,
     sent,
+    share_coordinator,
 )
 from ackproof_faults.conditions.targets import TargetSpec, parse_target
 from ackproof_faults.conditions.trigger import Conditions, parse_trigger
@@ -43,6 +45,8 @@ from support.schedules import observed
         (acked.more(500), "500 more acked"),
         (sent(10), "10 sent"),
         (sent.more(10), "10 more sent"),
+        (acquired(3), "3 acquired"),
+        (acquired.more(3), "3 more acquired"),
         (after(5), "after 5s"),
         (isr("orders", 0) == 3, "isr of orders-0 == 3"),
         (isr("orders", 0) != 3, "isr of orders-0 != 3"),
@@ -85,6 +89,7 @@ def test_built_condition_equals_parsed_text(built: Conditions, written: str) -> 
         (active_controller(), "active controller"),
         (minority_of_controllers(), "minority of controllers"),
         (majority_of_controllers(), "majority of controllers"),
+        (share_coordinator("workers", "orders", 0), "share coordinator of workers on orders-0"),
     ],
 )
 def test_built_target_equals_parsed_text(built: TargetSpec, written: object) -> None:

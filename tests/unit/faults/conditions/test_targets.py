@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ackproof_faults.conditions.targets import parse_target
+from ackproof_faults.conditions.targets import SharePartition, parse_target
 from support.fake_cluster import FakeCluster
 
 
@@ -14,6 +14,8 @@ from support.fake_cluster import FakeCluster
         ("all", (1, 2, 3)),
         (2, (2,)),
         ([1, 3], (1, 3)),
+        ("share leader of orders-0", (1,)),
+        ("share coordinator of workers on orders-0", (3,)),
     ],
 )
 def test_a_target_names_brokers(written: object, nodes: tuple[int, ...]) -> None:
@@ -55,6 +57,29 @@ def test_error_for_a_misspelt_target_suggests_the_correct_target(written: str, m
         parse_target(written)
 
 
-@pytest.mark.parametrize("written", ["leader of orders-0", "followers of orders-0", "all"])
+def test_a_share_coordinator_may_be_unknown_and_is_no_role_of_the_partition() -> None:
+    target = parse_target("share coordinator of work-ers.1 on eu.orders-1-0")
+    assert target.resolve(FakeCluster(now_coordinator=None)) == ()
+    assert (target.topic, target.shared) == (
+        "",
+        SharePartition(group="work-ers.1", topic="eu.orders-1", partition=0),
+    )
+
+
+def test_the_leader_of_a_share_partition_is_the_partitions() -> None:
+    assert parse_target("share leader of orders-0") == parse_target("leader of orders-0")
+    with pytest.raises(ValueError, match="is not a target"):
+        parse_target("share followers of orders-0")
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "leader of orders-0",
+        "followers of orders-0",
+        "all",
+        "share coordinator of workers on orders-0",
+    ],
+)
 def test_target_round_trips(written: str) -> None:
     assert str(parse_target(written)) == written

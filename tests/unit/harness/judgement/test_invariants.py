@@ -19,7 +19,6 @@ from ackproof.clients.shared_page import State
 from ackproof.errors import RunDirectoryError
 from ackproof.judgement import expectations, invariants
 from ackproof.judgement.cluster_checks import ended_nodes, read_to_the_end, reported_errors
-from ackproof.judgement.exercise import java_hash
 from ackproof.judgement.invariants import INVARIANTS, Consequence
 from ackproof.judgement.judge import with_times
 from ackproof.ledger import conversion
@@ -1097,12 +1096,6 @@ def test_a_damaged_page_is_refused(
     damage(run.path / "clients" / "producer-0.progress")
     with pytest.raises(RunDirectoryError, match=error):
         reasons(run)
-
-
-def test_the_hash_is_that_of_java() -> None:
-    """`"polygenelubricants".hashCode()` is the least integer, which has no absolute value."""
-    names = ("", "g", "billing", "ackproof-producer-0", "polygenelubricants")
-    assert [java_hash(name) for name in names] == [0, 103, 109829509, 1542156135, 0]
 
 
 def test_nodes_that_ended_by_themselves_are_reported_once_until_they_work_again(
