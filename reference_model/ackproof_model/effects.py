@@ -764,7 +764,7 @@ class Reassigns(Effect):
 
     topic: empty for every replica of the nodes. partition: None for all partitions of the topic.
     to: the new replicas, empty if the cluster's state decides. count: the new replication factor,
-    None if it does not change.
+    None if it does not change. cancels: moves in progress are cancelled.
     """
 
     _disturbances: ClassVar[tuple[Disturbance, ...]] = (D.MOVES, D.UNANSWERED)
@@ -773,6 +773,7 @@ class Reassigns(Effect):
     partition: int | None = None
     to: tuple[int, ...] = ()
     count: int | None = None
+    cancels: bool = False
 
     def may_move(self, partition: Partition) -> bool:
         """Whether replicas may move: another order only changes the preferred leader."""
@@ -798,7 +799,9 @@ class Reassigns(Effect):
         moves = int(self.may_move(partition))
         counts = Counts(leader_moves=moves, shrinks=moves)
         fewest = (len(self.to) or self.count) if moves else None
-        return WorstCase(counts=counts, moves=moves, fewest=fewest, unanswered=True)
+        return WorstCase(
+            counts=counts, moves=moves, cancelled=self.cancels, fewest=fewest, unanswered=True
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

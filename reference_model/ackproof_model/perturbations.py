@@ -128,8 +128,9 @@ class WorstCase:
     ends wait until every broker of their fault that ended before is in every ISR again.
     unclean: an unclean election may be requested; `unclean_set`: a setting may allow it.
     lowered: the lowest min.insync.replicas that is set, None if it is not changed.
-    moves: how often replicas may move to other brokers, or their number changes; nothing cancels a
-    move. fewest: the least number of replicas that a move asks for, None if none changes it.
+    moves: how often replicas may move to other brokers, or their number changes.
+    cancelled: moves may be cancelled. fewest: the least number of replicas that a move asks for,
+    None if none changes it.
     renewed: a log directory may get another id, with empty logs (KIP-858).
     removed: all records may be removed; `emptied`: certainly, after some were acked.
     altered: stored bytes may change.
@@ -149,6 +150,7 @@ class WorstCase:
     unclean_set: bool = False
     lowered: int | None = None
     moves: float = 0
+    cancelled: bool = False
     fewest: int | None = None
     renewed: bool = False
     removed: bool = False
@@ -205,7 +207,7 @@ class WorstCase:
     def _joined(self, other: WorstCase, counts: Counts, moves: float) -> WorstCase:
         lowered = [one for one in (self.lowered, other.lowered) if one is not None]
         fewest = [one for one in (self.fewest, other.fewest) if one is not None]
-        flags = ("unclean", "unclean_set", "renewed", "removed", "emptied", "altered")
+        flags = ("unclean", "unclean_set", "renewed", "removed", "emptied", "altered", "cancelled")
         return WorstCase(
             counts=counts,
             moves=moves,

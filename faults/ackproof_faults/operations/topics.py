@@ -205,7 +205,11 @@ class Reassign(TopicOperation):
     @property
     def effects(self) -> Effects:
         to, count = tuple(self.to), len(self.to) or None
-        return (Reassigns(topic=self.topic, partition=self.partition, to=to, count=count),)
+        return (
+            Reassigns(
+                topic=self.topic, partition=self.partition, to=to, count=count, cancels=self.cancel
+            ),
+        )
 
     def problems(self, shape: Shape) -> Iterator[Problem]:
         yield from super().problems(shape)

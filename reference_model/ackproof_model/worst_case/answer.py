@@ -207,7 +207,8 @@ def _keeps_removed(question: Question, worst: WorstCase) -> bool:
     """
     least = question.replicas if worst.fewest is None else min(question.replicas, worst.fewest)
     enough = worst.lowered is None and least >= question.min_insync_replicas
-    empties = Profile.of(question.kafka_version).completes_with_all and enough
+    completes_with_all = Profile.of(question.kafka_version).completes_with_all
+    empties = completes_with_all and enough and not worst.cancelled
     return question.elr and not empties
 
 
