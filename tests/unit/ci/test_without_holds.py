@@ -1,23 +1,18 @@
-"""The counts of `ci/lab/missed-epochs`."""
+"""The counts of `ci/lab/without-holds`."""
 
 from __future__ import annotations
 
 import argparse
+import json
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
-from missed_epochs import (
-    SUMMED,
-    Missed,
-    beginnings,
-    early_acks,
-    elections,
-    missed_epochs,
-    scenario,
-    total,
-    wilson,
-)
+from missed_epochs import Missed, early_acks, missed_epochs
+from without_holds import FORMS, beginnings, elections, scenario, total, wilson
+
+from ackproof.scenario.loader import load
 
 
 def at(second: float) -> datetime:
@@ -87,14 +82,18 @@ def test_acks_of_what_a_replica_had_truncated_are_counted(
     assert early_acks([*before, *acked], [truncation], missed) == early
 
 
-def test_a_turn_begins_with_a_fault_of_the_schedule() -> None:
-    chosen = argparse.Namespace(kafka="4.4.0", partitions=2, rate="500/s", session="30s")
-    (block,) = scenario(chosen, turns=2)["faults"]
-    names = [one["fault"] for _ in range(block["repeat"]) for one in block["sequence"]]
+@pytest.mark.parametrize("form", FORMS)
+def test_each_turn_of_a_scenario_is_counted(form: str, tmp_path: Path) -> None:
+    chosen = argparse.Namespace(form=form, kafka="4.4.0", partitions=2, rate="500/s")
+    file = tmp_path / "scenario.yaml"
+    file.write_text(json.dumps(scenario(chosen, turns=3)))
+    load(file)
+    blocks = json.loads(file.read_text())["faults"]
+    names = [one["fault"] for block in blocks for one in block["sequence"]]
     windows = [
         {"fault": fault, "injected_at": at(second)} for second, fault in enumerate(names, start=1)
     ]
-    assert len(beginnings(windows)) == 2
+    assert len(beginnings(windows, FORMS[form].ONCE)) == 3
 
 
 def test_every_new_leader_is_an_election() -> None:
@@ -109,8 +108,11 @@ def test_the_bound_is_wilsons(losing: int, turns: int, bound: float) -> None:
     assert round(wilson(losing, turns), 4) == bound
 
 
-def test_a_series_has_the_bound_of_all_its_turns() -> None:
-    runs = [{**dict.fromkeys(SUMMED, 0), "turns": 5, "turns_that_lost": lost} for lost in (0, 1)]
-    assert total(runs)["turns"] == 10
-    assert total(runs)["upper_bound"] == round(wilson(1, 10), 4)
+def test_a_series_has_the_sums_and_the_bound_of_all_its_turns() -> None:
+    runs = [
+        {"partitions": 1000, "run": "x", "turns": 5, "lost": 7 * lost, "turns_that_lost": lost}
+        for lost in (0, 1)
+    ]
+    sums = {"turns": 10, "lost": 7, "turns_that_lost": 1, "upper_bound": round(wilson(1, 10), 4)}
+    assert total(runs) == sums
     assert total([])["upper_bound"] == 1

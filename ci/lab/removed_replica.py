@@ -1,0 +1,57 @@
+"""The form `removed-replica` of `ci/lab/without-holds`: an eligible replica with an empty log.
+
+In each turn two brokers have a slow disk until 3 alone is in the ISR. Every
+partition moves from 3 to a broker without a replica, and back as soon as that one leads, which is
+killed once the second move has begun. Where 3 has not copied the log again, it is elected as an
+eligible leader replica (KIP-966). The next turn is the same with the two others exchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from ackproof.runs.directory import table_rows
+
+BROKERS = 4
+ASSIGNMENT = [3, 2, 1]
+SETTINGS: Mapping[str, Any] = {"replica.lag.time.max.ms": 10_000}
+#: Else the page cache hides a slow disk.
+TOPIC_SETTINGS: Mapping[str, Any] = {"flush.messages": 1}
+
+#: A fault that each turn has once, before what may lose records.
+ONCE = "slow_disk"
+
+
+def turns() -> Sequence[Sequence[Mapping[str, Any]]]:
+    """Return the faults of two turns."""
+    return [_turn(has=2, new=4), _turn(has=4, new=2)]
+
+
+def _turn(*, has: int, new: int) -> Sequence[Mapping[str, Any]]:
+    move = {"fault": "reassign", "topic": "orders", "within": "60s", "heal_after": "1s"}
+    return [
+        {"fault": ONCE, "id": "lag", "target": [has, 1], "rate": 65536, "operations": 1,
+         "when": ["100 acked", "isr of orders-0 == 3"], "or_after": "60s",
+         "heal_when": "gone ended"},
+        {**move, "id": "away", "to": [new, has, 1], "when": "isr of orders-0 is {3}",
+         "or_after": "60s"},
+        {**move, "id": "back", "to": [3, new, 1], "when": f"leader of orders-0 == {new}",
+         "or_after": "60s"},
+        # As soon as it is started again its first session ends, and another broker leads.
+        {"fault": "kill", "id": "gone", "target": new, "when": "back began", "or_after": "60s",
+         "heal_after": "1s"},
+        {"fault": "none", "id": "whole", "when": ["gone recovered", "lag recovered"],
+         "heal_after": "1s"},
+    ]  # fmt: skip
+
+
+def counts(run_dir: Path, turn_of: Callable[[datetime], int]) -> dict[str, int]:
+    """Return the partitions and turns in which a removed replica was elected, by lost records."""
+    causes = [one for one in table_rows(run_dir, "causes") if one["case"] == "B57"]
+    return {
+        "partitions_with_a_removed_leader": len({one["partition"] for one in causes}),
+        "lost_by_removed_leaders": sum(one["count"] for one in causes),
+    }
