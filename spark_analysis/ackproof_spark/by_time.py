@@ -46,7 +46,7 @@ class Grouping:
         """Group all rows of these batches; None if there is no batch."""
         return self.combined(self._partial(batch) for batch in batches)
 
-    def answer_in_spark(self, spark: SparkSession, run_dir: Path) -> pa.Table | None:
+    def answer_in_spark(self, spark: SparkSession, run_dir: Path | str) -> pa.Table | None:
         """Group the whole table in Spark's tasks; this process combines the partial results."""
         from pyspark.sql.pandas.types import from_arrow_schema
 

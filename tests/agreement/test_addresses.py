@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from ackproof.runs import directory as runs
 from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks.comparison import compare
 from ackproof_spark.matching.row_groups import TakeGeneralPath, read_layout
 from ackproof_spark.reading.run_tables import RunTables
+from ackproof_spark.spark.files import ArrowFiles
 from ackproof_spark.spark.functions import SparkSession
-from ackproof_spark.warehouse.storage import ArrowFiles
+from command_line import captured
 from spark_histories import parse, write_run
+from support.run_directories import RunDirectory, store
 
 pytestmark = pytest.mark.spark
 
@@ -90,3 +97,62 @@ def test_both_readers_of_a_warehouse_read_the_same_files(
     spark.range(3).write.parquet(f"{storage.address}/numbers")
     assert [one for one in storage.files("numbers") if one.endswith(".parquet")]
     assert not list(elsewhere.iterdir())
+
+
+LOST = {
+    "sends": [f"1/{n} to 0: acked at {n}" for n in range(5)],
+    "log": [f"0@{n}: 1/{n}" for n in range(4)],
+    "ends": ["0: 0-5"],
+}
+
+
+@pytest.fixture(scope="module")
+def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder that Spark also has at `viewfs://judged/lake`, with runs that cannot be judged."""
+    mount = "fs.viewfs.mounttable.judged.link./lake"
+    folder = tmp_path_factory.mktemp("lake")
+    cut = RunDirectory(path=store(folder / "cut", parse(LOST))).seal()
+    os.truncate(cut.file("ledger", "producer-0"), 20)
+    store(folder / "unsealed", parse(LOST))
+    spark.conf.set(mount, folder.as_uri())
+    yield folder
+    spark.conf.unset(mount)
+
+
+def checked(place: Path | str) -> tuple[int, Any]:
+    done = captured("check", place, "--json")
+    assert done.stdout, done.stderr
+    return done.returncode, json.loads(done.stdout)
+
+
+def test_a_run_is_judged_at_its_address(lake: Path, tmp_path: Path) -> None:
+    stored = RunDirectory(path=store(lake / "run", parse(LOST))).seal().path
+    shutil.copytree(stored, tmp_path / "run")
+    code, there = checked("viewfs://judged/lake/run")
+    assert (code, there) == checked(tmp_path / "run")
+    assert (code, there["observed"]["lost"], there["compared"]) == (1, 1, "by offset")
+    here = {path.name for path in (tmp_path / "run").iterdir()}
+    assert {path.name for path in stored.iterdir() if path.name[0] != "."} == here
+    assert runs.read_verdict(stored).model_dump(mode="json") == there
+    assert captured("report", "viewfs://judged/lake/run").returncode == 0
+    assert "html" in (stored / "report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("place", "code", "message"),
+    [
+        ("viewfs://judged/lake/no", 2, "viewfs://judged/lake/no: no such run directory"),
+        ("viewfs://judged/lake/unsealed", 2, "unsealed has no manifest.json"),
+        ("viewfs://judged/lake/cut", 2, "lake/cut/ledger/producer-0.parquet is damaged"),
+        ("nowhere://lake/run", 4, "Spark has no file system of this scheme"),
+        ("gs://lake/run", 4, "com.google.cloud.bigdataoss:gcs-connector"),
+    ],
+)
+def test_an_address_without_a_run_is_one_sentence(
+    lake: Path, place: str, code: int, message: str
+) -> None:
+    done = captured("check", place)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert message in done.stderr
+    assert len(done.stderr.splitlines()) <= 2
+    assert "/ackproof-" not in done.stderr

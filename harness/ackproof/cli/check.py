@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -54,10 +55,12 @@ class AckedLogs:
 @options.grouped
 def check(
     paths: Annotated[
-        list[Path],
+        list[str],
         typer.Argument(
-            help="Run directories; or history files (JSON, or Jepsen's history.edn); or acked logs "
-            "(JSON lines, .csv, .parquet, or the output of kafka-verifiable-producer).",
+            metavar="PATHS...",
+            help="Run directories, also at an address that Spark knows (s3a://…); or history files "
+            "(JSON, or Jepsen's history.edn); or acked logs (JSON lines, .csv, .parquet, or the "
+            "output of kafka-verifiable-producer).",
         ),
     ],
     *,
@@ -78,22 +81,27 @@ def check(
     Examples: [bold]ackproof check runs/latest[/], [bold]ackproof check history.edn --json[/],
     [bold]ackproof check acked.jsonl --from-cluster localhost:9092[/]
     """
+    from ackproof.runs import addresses
     from ackproof.spark_session import start_early
+    from ackproof_spark.spark.session import use_for
 
     settings = history_files.assumed_settings(assume) if assume else {}
+    files = [addresses.path(path) for path in paths if not addresses.is_elsewhere(path)]
     if logs.from_cluster:
-        _look_up(logs, paths, settings, out=out, metrics=metrics, as_json=as_json)
-    histories = history_files.are_histories(paths)
+        _look_up(logs, files, settings, out=out, metrics=metrics, as_json=as_json)
+    histories = len(files) == len(paths) and history_files.are_histories(files)
     if assume and not histories:
         raise typer.BadParameter("a run directory has its own settings", param_hint="--assume")
     if metrics and histories:
         raise typer.BadParameter("a history has no metrics of a run", param_hint="--metrics")
-    if any(map(os.path.exists, paths)):
+    for path in paths:
+        use_for(path)
+    if len(files) < len(paths) or any(map(os.path.exists, files)):
         start_early()  # while the rest of ackproof is imported, and the files are read
     if histories:
         from ackproof.runs.verdict import exit_code
 
-        reports = history_files.check_histories(paths, settings)
+        reports = history_files.check_histories(files, settings)
         if as_json:
             options.print_json([history_files.document(one) for one in reports])
         else:
@@ -103,33 +111,37 @@ def check(
     _judge_runs(paths, out, metrics=metrics, as_json=as_json)
 
 
-def _judge_runs(paths: Sequence[Path], out: Path, *, metrics: Path | None, as_json: bool) -> None:
+def _judge_runs(paths: Sequence[str], out: Path, *, metrics: Path | None, as_json: bool) -> None:
     """Judge runs; a missing or damaged run must not hide the losses of the others."""
     from ackproof.judgement.judge import judge_run
     from ackproof.report.terminal import print_run
 
     results = []
     failures: list[AckproofError] = []
-    for path in paths:
-        try:
-            run_dir = options.find_run(path, out)
-            verdict = judge_run(run_dir)
-        except AckproofError as error:
-            if len(paths) == 1:
-                raise
-            failures.append(error)
-            continue
-        results.append((run_dir, verdict))
-        if not as_json:
-            print_run(options.stdout(), verdict, run_dir)
-    verdicts = [verdict for _, verdict in results]
-    if as_json:
-        documents = [verdict.model_dump(mode="json") for verdict in verdicts]
-        options.print_json(documents if len(paths) > 1 else documents[0])
-    for failure in failures[:-1]:
-        options.print_error(failure)
-    last = failures[-1] if failures else None
-    options.exit_with(verdicts, options.with_metrics(metrics, results, last))
+    with ExitStack() as kept:
+        for path in paths:
+            try:
+                with ExitStack() as stack:
+                    run = stack.enter_context(options.opened(path, out))
+                    verdict = judge_run(run)
+                    kept.enter_context(stack.pop_all())
+            except AckproofError as error:
+                if len(paths) == 1:
+                    raise
+                failures.append(error)
+                continue
+            results.append((run.folder, verdict))
+            if not as_json:
+                print_run(options.stdout(), verdict, run.folder, address=run.address)
+        verdicts = [verdict for _, verdict in results]
+        if as_json:
+            documents = [verdict.model_dump(mode="json") for verdict in verdicts]
+            options.print_json(documents if len(paths) > 1 else documents[0])
+        for failure in failures[:-1]:
+            options.print_error(failure)
+        last = failures[-1] if failures else None
+        last = options.with_metrics(metrics, results, last)
+    options.exit_with(verdicts, last)
 
 
 def _look_up(

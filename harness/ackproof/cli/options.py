@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import MISSING, fields, is_dataclass
 from functools import wraps
 from inspect import Parameter, signature
@@ -25,6 +26,7 @@ from ackproof.errors import (
 
 if TYPE_CHECKING:  # rich is imported by commands that print in colour
     from ackproof.console import Console
+    from ackproof.runs.addresses import OpenedRun
     from ackproof.scenario.loader import Configured
 
 LOCAL_SPARK = "local[*]"
@@ -271,6 +273,21 @@ def budget_seconds(budget: str, option: str = "--budget") -> float | None:
         raise typer.BadParameter(
             f"{budget!r} is not a time; write 90s, 30m or 2h", param_hint=option
         ) from None
+
+
+@contextmanager
+def opened(run: str, out: Path, *, tables: bool = True) -> Iterator[OpenedRun]:
+    """Yield a run directory, given as an address, as a path or as a name in `out`.
+
+    Raises as `addresses.opened` and `find_run` do.
+    """
+    from ackproof.runs import addresses
+
+    if addresses.is_elsewhere(run):
+        with addresses.opened(run, tables=tables) as copied:
+            yield copied
+    else:
+        yield addresses.OpenedRun.here(find_run(addresses.path(run), out))
 
 
 def find_run(run_dir: Path, out: Path) -> Path:

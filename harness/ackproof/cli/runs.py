@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +14,7 @@ from ackproof.cli.options import RUNS, Json, Out, find_run, print_json, stdout
 from ackproof.errors import ExitCode, RunDirectoryError
 
 if TYPE_CHECKING:
+    from ackproof.runs.addresses import OpenedRun
     from ackproof.runs.verdict import Verdict
 
 
@@ -142,10 +144,11 @@ def _compare(path: Path, verdicts: Sequence[Verdict], tolerance: float, *, as_js
 
 def report(
     run_dirs: Annotated[
-        list[Path] | None,
+        list[str] | None,
         typer.Argument(
-            help="Run directories, their names in --out, or the directory of one comparison. "
-            "Default: runs/latest.",
+            metavar="[RUN_DIRS]...",
+            help="Run directories, also at an address that Spark knows (s3a://…), their names in "
+            "--out, or the directory of one comparison. Default: runs/latest.",
             show_default=False,
         ),
     ] = None,
@@ -172,18 +175,26 @@ def report(
     Examples: [bold]ackproof report[/], [bold]ackproof report runs/latest --open[/],
     [bold]ackproof report runs/DIR --to decision.md[/]
     """
-    directories = [find_run(run_dir, out) for run_dir in run_dirs or [out / "latest"]]
-    if len(directories) == 1 and (directories[0] / "comparison.json").exists():
-        document = _of_comparison(directories[0], to, as_json=as_json)
-    else:
-        document = _of_runs(directories, to, as_json=as_json)
+    from ackproof.runs.addresses import is_elsewhere
+
+    with ExitStack() as stack:
+        opened = [
+            stack.enter_context(options.opened(run_dir, out, tables=False))
+            for run_dir in run_dirs or [str(out / "latest")]
+        ]
+        directory = opened[0].folder
+        if len(opened) == 1 and (directory / "comparison.json").exists():
+            document = _of_comparison(directory, to, as_json=as_json)
+        else:
+            document = _of_runs(opened, to, as_json=as_json)
     if as_json:
         print_json(document)
     if browser:
-        typer.launch(Path(document["report"]).absolute().as_uri())
+        page = document["report"]
+        typer.launch(page if is_elsewhere(page) else Path(page).absolute().as_uri())
 
 
-def _of_runs(directories: Sequence[Path], to: Path | None, *, as_json: bool) -> dict[str, Any]:
+def _of_runs(opened: Sequence[OpenedRun], to: Path | None, *, as_json: bool) -> dict[str, Any]:
     """Write the page of runs unless it is current, print them, and return the document.
 
     Raises RunDirectoryError if a directory is damaged, DiskError if the page cannot be written.
@@ -192,22 +203,25 @@ def _of_runs(directories: Sequence[Path], to: Path | None, *, as_json: bool) -> 
     from ackproof.report.terminal import print_run
     from ackproof.runs.directory import disk_errors, is_interrupted, read_verdict
 
+    directories = [run.folder for run in opened]
     page = to or directories[-1] / "report.html"
     if to or len(directories) > 1 or not _is_current(page, directories[0] / "verdict.json"):
         with disk_errors(page):
             write_html(page, directories, title=directories[-1].name)
+        opened[-1].store()
     verdicts = []
-    for run_dir in directories:
-        if is_interrupted(run_dir):
-            note = f"{run_dir}: it has no verdict; judge it with: ackproof check {run_dir}"
+    for run in opened:
+        if is_interrupted(run.folder):
+            note = f"{run.address}: it has no verdict; judge it with: ackproof check {run.address}"
             options.print_note(note)
             continue
-        verdicts.append(read_verdict(run_dir))
+        verdicts.append(read_verdict(run.folder))
         if not as_json:
-            print_run(stdout(), verdicts[-1], run_dir)
+            print_run(stdout(), verdicts[-1], run.folder, address=run.address)
+    place = to or f"{opened[-1].address}/report.html"
     if not as_json:
-        stdout().print(f"Report: {page}", soft_wrap=True, highlight=False, markup=False)
-    return {"report": str(page), "verdicts": [one.model_dump(mode="json") for one in verdicts]}
+        stdout().print(f"Report: {place}", soft_wrap=True, highlight=False, markup=False)
+    return {"report": str(place), "verdicts": [one.model_dump(mode="json") for one in verdicts]}
 
 
 def _is_current(page: Path, of: Path) -> bool:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from contextlib import ExitStack
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -38,7 +40,13 @@ class FormatName(StrEnum):
 
 @app.command()
 def load(
-    run_dirs: Annotated[list[Path], typer.Argument(help="Judged run directories.")],
+    run_dirs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RUN_DIRS...",
+            help="Judged run directories, also at an address that Spark knows (s3a://…).",
+        ),
+    ],
     *,
     into: Annotated[str, typer.Option("--into", help="The warehouse; created if missing.")],
     format_name: Annotated[
@@ -76,31 +84,51 @@ def load(
 
     Example: [bold]ackproof warehouse load runs/* --into warehouse[/]
     """
+    from ackproof.runs.addresses import is_elsewhere, path
     from ackproof.warehouse import opening, rows
     from ackproof_spark.warehouse.load import Loaded, all_present
     from ackproof_spark.warehouse.load import load as load_runs
 
-    directories = run_directories(rows.with_trials(run_dirs))
-    runs = rows.read_runs(directories, commit=commit, settings=False)
     location, kind = opening.address(into), _format(format_name)
-    found = None if kind else opening.format_here(location)
-    if found and all_present(location, runs, sends=sends, reads=reads):
-        results, kind = dict.fromkeys((run.run_id for run in runs), Loaded.PRESENT), found
-    else:
-        runs = rows.read_runs(directories, commit=commit)
-        properties = _properties(catalog or [])
-        if properties and kind is None:
-            kind = _format(FormatName.ICEBERG)
-        with opening.opened(location, create=True, kind=kind, catalog=properties) as warehouse:
-            if not as_json and kind is None:
-                typer.echo(f"{into}: {_format_text(warehouse.format)}", err=True)
-            results, kind = load_runs(warehouse, runs, sends=sends, reads=reads), warehouse.format
+    with ExitStack() as stack:
+        copied = _copied(stack, run_dirs, location, kind)
+        local = [path(run_dir) for run_dir in run_dirs if not is_elsewhere(run_dir)]
+        directories = run_directories([*rows.with_trials(local), *copied])
+        read = partial(rows.read_runs, directories, commit=commit, addresses=copied)
+        runs = read(settings=False)
+        found = None if kind else opening.format_here(location)
+        if found and all_present(location, runs, sends=sends, reads=reads):
+            results, kind = dict.fromkeys((run.run_id for run in runs), Loaded.PRESENT), found
+        else:
+            runs = read()
+            properties = _properties(catalog or [])
+            if properties and kind is None:
+                kind = _format(FormatName.ICEBERG)
+            with opening.opened(location, create=True, kind=kind, catalog=properties) as warehouse:
+                if not as_json and kind is None:
+                    typer.echo(f"{into}: {_format_text(warehouse.format)}", err=True)
+                results = load_runs(warehouse, runs, sends=sends, reads=reads)
+                kind = warehouse.format
     loaded = [{"run_id": run.run_id, "result": results[run.run_id].value} for run in runs]
     if as_json:
         print_json({"warehouse": location, "format": kind.value, "runs": loaded})
         return
     for each in loaded:
         typer.echo(f"{each['run_id']}: {each['result']}")
+
+
+def _copied(
+    stack: ExitStack, run_dirs: list[str], location: str, kind: Format | None
+) -> dict[Path, str]:
+    """Copy the documents of runs that are not on a local disk; return their addresses by folder."""
+    from ackproof.runs import addresses
+    from ackproof.warehouse import opening
+
+    elsewhere = [run_dir for run_dir in run_dirs if addresses.is_elsewhere(run_dir)]
+    if elsewhere:
+        opening.use_jars(location, kind)  # not later: that would start Spark again
+    opened = [stack.enter_context(addresses.opened(run_dir, tables=False)) for run_dir in elsewhere]
+    return {run.folder: str(run.address).rstrip("/") for run in opened}
 
 
 def _properties(pairs: list[str]) -> dict[str, str]:

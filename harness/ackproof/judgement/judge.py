@@ -21,6 +21,7 @@ from ackproof.judgement.overview import collect as overview
 from ackproof.judgement.overview.safer import durability_of
 from ackproof.prediction.predict import settling_s
 from ackproof.runs import directory as runs
+from ackproof.runs.addresses import OpenedRun
 from ackproof.runs.verdict import (
     CauseReport,
     Expectation,
@@ -49,17 +50,21 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 
-def judge_run(run_dir: Path) -> Verdict:
+def judge_run(run_dir: Path | OpenedRun) -> Verdict:
     """Judge a stored run; write its `verdict.json`, `trace.json`, `causes`, `overview.json`.
 
     Raises RunDirectoryError if this is no run directory, or a damaged one; SparkError if Spark
     cannot be started or fails.
     """
-    admit(run_dir)
+    run = OpenedRun.here(run_dir) if isinstance(run_dir, Path) else run_dir
+    admit(run.folder)
     with spark_session() as spark:
-        evidence = Evidence(run_dir=run_dir)
-        verdict = conclude(evidence, _analyse(spark, evidence))
-        overview.write(evidence, verdict, spark)
+        evidence = Evidence(run_dir=run.folder)
+        compared = _analyse(spark, evidence, run.address)
+        run.fetch("anomalies", "lost_stories")
+        verdict = conclude(evidence, compared)
+        overview.write(evidence, verdict, spark, run.address)
+        run.store()
     return verdict
 
 
@@ -72,7 +77,7 @@ def admit(run_dir: Path) -> None:
         admission.check(run_dir)
 
 
-def _analyse(spark: SparkSession, evidence: Evidence) -> Analysis:
+def _analyse(spark: SparkSession, evidence: Evidence, address: Path | str) -> Analysis:
     from ackproof_spark.analysis import analyse
 
     scenario, faults = evidence.scenario, evidence.faults
@@ -81,7 +86,7 @@ def _analyse(spark: SparkSession, evidence: Evidence) -> Analysis:
     ]
     return analyse(
         spark,
-        evidence.run_dir,
+        address,
         settings=durability_settings(scenario),
         faults=fault_kinds(),
         omitted=expectations.inapplicable(scenario),

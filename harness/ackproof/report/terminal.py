@@ -105,7 +105,10 @@ def _answer(question: comparison.Question, number: int) -> Text:
     return Text("\n".join(filter(None, (answer.text, answer.note))), style=style)
 
 
-def print_run(console: Console, verdict: Verdict, run_dir: Path) -> None:
+def print_run(
+    console: Console, verdict: Verdict, run_dir: Path, *, address: Path | str = ""
+) -> None:
+    """Print a judged run; `address`: where it is, if that is not `run_dir`."""
     overview = overview_of(run_dir)
     heading = Text(sentence(verdict), style=f"bold {TONE[outcome(verdict).tone]}")
     heading.append(f"  {verdict.name}", style="bold")
@@ -137,7 +140,7 @@ def print_run(console: Console, verdict: Verdict, run_dir: Path) -> None:
     _print_causes(console, verdict)
     _print_lost(console, verdict, overview)
     console.print()
-    _path(console, "Run directory: ", run_dir)
+    _path(console, "Run directory: ", address or run_dir)
 
 
 def _print_recommendation(console: Console, lines: Sequence[str]) -> None:
@@ -239,6 +242,6 @@ def _head(console: Console, title: str) -> None:
     console.print(Text(title, style="bold underline"))
 
 
-def _path(console: Console, label: str, path: Path) -> None:
+def _path(console: Console, label: str, path: Path | str) -> None:
     """Print a path on one line, even if it is wider than the terminal, to be copied."""
     console.print(Text(f"{label}{path}"), soft_wrap=True, highlight=False)

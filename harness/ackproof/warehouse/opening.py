@@ -38,7 +38,7 @@ def default_format() -> Format:
 
 def format_here(location: str) -> Format | None:
     """Return the format of a warehouse on a local disk, without Spark; None if there is none."""
-    from ackproof_spark.warehouse.storage import ArrowFiles
+    from ackproof_spark.spark.files import ArrowFiles
     from ackproof_spark.warehouse.warehouse import read_head
 
     if folder_here(location) is None:
@@ -72,19 +72,31 @@ def opened(
             yield Warehouse.open(spark, location)
 
 
+def use_jars(location: str, kind: Format | None) -> None:
+    """Let the session have the jars of every format and of the address.
+
+    The format is not known yet. Adding jars later would restart Spark. Raises AnalysisError if
+    those of `kind` are missing.
+    """
+    from ackproof_spark.spark.connector import Package
+    from ackproof_spark.spark.session import is_connect, use, use_for
+
+    for known in (Format.DELTA, Format.ICEBERG):
+        if not is_connect() and (has_jars(known) or known is kind):
+            use(Package(known.value))
+    use_for(location)
+
+
 @contextmanager
 def _session(location: str, kind: Format | None) -> Iterator[tuple[SparkSession, Head | None]]:
     """Yield a session with the jars of the warehouse's format, and its version file."""
     from ackproof_spark.spark.connector import Package
+    from ackproof_spark.spark.files import Storage
     from ackproof_spark.spark.session import is_connect, session, use
-    from ackproof_spark.warehouse.storage import Storage
     from ackproof_spark.warehouse.warehouse import read_head
 
     with translated():
-        # The format is not known yet. Adding jars later would restart Spark.
-        for known in (Format.DELTA, Format.ICEBERG):
-            if not is_connect() and (has_jars(known) or known is kind):
-                use(Package(known.value))
+        use_jars(location, kind)
         stored = read_head(Storage.of(session(), location))
         if stored is not None and not has_jars(stored.format) and not is_connect():
             use(Package(stored.format.value))  # raises an error with the command that fetches them

@@ -50,13 +50,18 @@ def _trials_of(directory: Path) -> dict[str, dict[str, Any]]:
 
 
 def read_runs(
-    run_dirs: Sequence[Path], *, commit: str | None = None, settings: bool = True
+    run_dirs: Sequence[Path],
+    *,
+    commit: str | None = None,
+    settings: bool = True,
+    addresses: Mapping[Path, str] | None = None,
 ) -> list[JudgedRun]:
     """Return stored runs as rows of a warehouse, sorted by time; `settings` take longest to read.
 
-    The default of `commit` is that of the run's record. A run is a trial if a comparison beside it
-    has it. Raises RunDirectoryError for a directory that is not a finished run, is damaged, or has
-    no verdict, and for two directories of the same run.
+    `addresses`: where the runs are of which these directories are copies. The default of `commit`
+    is that of the run's record. A run is a trial if a comparison beside it has it. Raises
+    RunDirectoryError for a directory that is not a finished run, is damaged, or has no verdict,
+    and for two directories of the same run.
     """
     by_time = sorted(
         ((read_verdict(directory), directory) for directory in run_dirs),
@@ -79,7 +84,8 @@ def read_runs(
         trial = trials.get(verdict.run_id, {"comparison": None, "trial": None})
         kept = {"commit_id": commit or record.commit or None, **trial}
         own = _settings(directory) if settings else {}
-        runs.append(_judged(verdict, record, directory, own, kept))
+        address = (addresses or {}).get(directory, "")
+        runs.append(_judged(verdict, record, directory, own, kept, address=address))
     return runs
 
 
@@ -101,10 +107,13 @@ def _judged(
     directory: Path,
     settings: Mapping[str, str],
     kept: Mapping[str, Any],
+    *,
+    address: str,
 ) -> JudgedRun:
     metrics = verdict.metrics
     page = (directory / REPORT).resolve()
-    report = page.as_uri() if page.exists() else None
+    uri = f"{address}/{REPORT}" if address else page.as_uri()
+    report = uri if page.exists() else None
     latency = metrics.ack_latency_ms
     observed = {word: verdict.observed.get(word, 0) for word in (*SENDS, *ANOMALY_COUNTS)}
     run = {
@@ -150,7 +159,7 @@ def _judged(
     everything = (verdict.model_dump(mode="json"), record.troubles, run["configuration"], report)
     return JudgedRun(
         run_id=verdict.run_id,
-        directory=str(directory.resolve()),
+        directory=address or str(directory.resolve()),
         run={**run, **kept},
         predictions=predictions,
         findings=[

@@ -25,7 +25,7 @@ from ackproof_spark.spark.functions import (
     union,
 )
 from ackproof_spark.spark.small_data import answers, local, small_plans
-from ackproof_spark.spark.storage import address, is_here, store, store_here
+from ackproof_spark.spark.storage import address, driver_here, is_here, store, store_here
 from ackproof_spark.tables import ANOMALIES, LOCATION, Outcome
 
 #: How many rows of each anomaly are shown; the table has all.
@@ -153,7 +153,7 @@ def _stored(
     spark: SparkSession,
 ) -> tuple[dict[Anomaly, int], list[dict[str, Any]]]:
     """Store the anomalies; return the count and the shown rows of each."""
-    if not found and is_here(place):
+    if not found and is_here(place) and driver_here(spark):
         store_here(ANOMALIES.empty_table(), place)
         return {}, []
     rows = union(found or [no_rows(spark, ANOMALIES)])

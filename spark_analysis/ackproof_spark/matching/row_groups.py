@@ -10,7 +10,6 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from fnmatch import fnmatch
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -21,14 +20,13 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
-from ackproof_spark.spark.arrow_files import arrow_files
+from ackproof_spark.spark.arrow_files import arrow_files, part_files
 from ackproof_spark.spark.functions import SparkSession
 from ackproof_spark.spark.small_data import FEW
 from ackproof_spark.tables import (
     FINAL_LOG,
     LEDGER,
     LOCATION,
-    PARTS,
     PROBE_PRODUCERS,
     RecordState,
 )
@@ -223,16 +221,7 @@ class _Footer:
 
 
 def _footers(filesystem: pafs.FileSystem, folder: str, schema: pa.Schema) -> list[_Footer]:
-    entries = filesystem.get_file_info(pafs.FileSelector(folder))
-    paths = sorted(
-        entry.path
-        for entry in entries
-        # As Spark does: hidden files and its markers are no data.
-        if entry.is_file
-        and not entry.base_name.startswith(("_", "."))
-        and fnmatch(entry.base_name, PARTS)
-        and entry.size
-    )
+    paths = [entry.path for entry in part_files(filesystem, folder) if entry.size]
     with ThreadPoolExecutor(max_workers=16) as pool:
         return [
             footer

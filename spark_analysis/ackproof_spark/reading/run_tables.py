@@ -6,16 +6,19 @@ report. So the checks are cheap.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, wraps
+from itertools import compress
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from ackproof_spark.errors import RunError
+from ackproof_spark.spark.arrow_files import arrow_files, part_files
 from ackproof_spark.spark.functions import (
     DataFrame,
     F,
@@ -26,7 +29,7 @@ from ackproof_spark.spark.functions import (
     union,
 )
 from ackproof_spark.spark.small_data import from_arrow
-from ackproof_spark.spark.storage import LITERALLY, address
+from ackproof_spark.spark.storage import LITERALLY, address, driver_here
 from ackproof_spark.tables import (
     LOCATION,
     OPTIONAL,
@@ -85,9 +88,27 @@ class StoredRun:
         self._local.discard(name)
         self._opened[name] = rows
 
+    @cached_property
+    def _files(self) -> tuple[pafs.FileSystem, str] | None:
+        """Arrow's file system of the run, and its folder there; None if only Spark has one.
+
+        With Spark Connect the server reads everything: this process may see other files.
+        """
+        if not driver_here(self.spark):
+            return None
+        try:
+            filesystem, root = arrow_files(self.spark, self.run_dir)
+            filesystem.get_file_info(root)  # Arrow may lack the keys that Spark has
+        except (pa.ArrowException, OSError, ValueError):
+            return None
+        return filesystem, root
+
     def has(self, name: str) -> bool:
-        if isinstance(self.run_dir, Path):
-            return (self.run_dir / LOCATION[name]).exists()
+        if self._files:
+            filesystem, root = self._files
+            return bool(
+                filesystem.get_file_info(f"{root}/{LOCATION[name]}").type != pafs.FileType.NotFound
+            )
         try:
             read_table(self.spark, self.run_dir, name, pa.schema([]))
         except RunError:
@@ -97,22 +118,20 @@ class StoredRun:
     def rows(self, *names: str) -> int:
         """Return the total number of rows of these tables, from their footers."""
         there = [name for name in names if self.has(name)]
-        if isinstance(self.run_dir, Path):
-            try:
-                files = [path for name in there for path in parts(self.run_dir / LOCATION[name])]
-                return sum(pq.read_metadata(path).num_rows for path in files)
-            except (pa.ArrowException, OSError):
-                pass  # Spark's error is clearer
+        if self._files:
+            with suppress(pa.ArrowException, OSError):  # Spark's error is clearer
+                opened = (file for name in there for file in self._opened_parts(name))
+                return sum(file.metadata.num_rows for file in opened)
         tables = [read_table(self.spark, self.run_dir, name, pa.schema([])) for name in there]
         return int(union(tables).count()) if tables else 0
 
     def head(self, name: str) -> list[tuple[int, str]]:
         """Return schema version and run id of a table's first row, if any."""
         columns = ["schema_version", "run_id"]
-        if isinstance(self.run_dir, Path):
+        if self._files:
             with suppress(pa.ArrowException, OSError, KeyError):
-                for path in parts(self.run_dir / LOCATION[name]):
-                    for batch in pq.ParquetFile(path).iter_batches(1, columns=columns):
+                for file in self._opened_parts(name):
+                    for batch in file.iter_batches(1, columns=columns):
                         return [tuple(batch.to_pylist()[0][column] for column in columns)]
         return [tuple(row) for row in self[name].select(columns).limit(1).collect()]
 
@@ -120,41 +139,46 @@ class StoredRun:
         schema = SCHEMAS[name]
         if name in (*OPTIONAL, *_COLLECTED_LAST) and not self.has(name):
             return no_rows(self.spark, schema)
-        if isinstance(self.run_dir, Path):
-            small = _small(self.run_dir / LOCATION[name], schema)
+        if self._files:
+            small = self._small(name, schema)
             if small is not None:
                 self._local.add(name)
                 return from_arrow(self.spark, small)
         return read_table(self.spark, self.run_dir, name, schema)
 
+    def _parts(self, name: str) -> list[pafs.FileInfo]:
+        assert self._files
+        filesystem, root = self._files
+        return part_files(filesystem, f"{root}/{LOCATION[name]}")
 
-def parts(table: Path) -> list[Path]:
-    """Return the files of a table on a local disk, as Spark selects them."""
-    if table.is_file():
-        return [table]
-    return [path for path in sorted(table.glob(PARTS)) if not path.name.startswith(("_", "."))]
+    def _opened_parts(self, name: str) -> Iterator[pq.ParquetFile]:
+        assert self._files
+        for part in self._parts(name):
+            with pq.ParquetFile(
+                part.path, filesystem=self._files[0], page_checksum_verification=True
+            ) as file:
+                yield file
 
-
-def _small(table: Path, schema: pa.Schema) -> pa.Table | None:
-    """Return a small table as Spark reads it, with nulls for missing columns; None if not small."""
-    files = parts(table)
-    if not files or sum(path.stat().st_size for path in files) > _SMALL_BYTES:
-        return None
-    nullable = pa.schema([column.with_nullable(True) for column in schema])
-    read = []
-    try:
-        for path in files:
-            rows = pq.ParquetFile(path, page_checksum_verification=True).read()
-            columns = [
-                rows[column.name].cast(column.type)
-                if column.name in rows.column_names
-                else pa.nulls(rows.num_rows, column.type)
-                for column in nullable
-            ]
-            read.append(pa.table(columns, schema=nullable))
-    except (pa.ArrowException, OSError):
-        return None  # Spark's error is clearer
-    return pa.concat_tables(read).combine_chunks()
+    def _small(self, name: str, schema: pa.Schema) -> pa.Table | None:
+        """Return a small table as Spark reads it, with nulls for missing columns; else None."""
+        nullable = pa.schema([column.with_nullable(True) for column in schema])
+        read = []
+        try:
+            sizes = [part.size for part in self._parts(name)]
+            if not sizes or sum(sizes) > _SMALL_BYTES:
+                return None
+            for file in self._opened_parts(name):
+                rows = file.read()
+                columns = [
+                    rows[column.name].cast(column.type)
+                    if column.name in rows.column_names
+                    else pa.nulls(rows.num_rows, column.type)
+                    for column in nullable
+                ]
+                read.append(pa.table(columns, schema=nullable))
+        except (pa.ArrowException, OSError):
+            return None  # Spark's error is clearer
+        return pa.concat_tables(read).combine_chunks()
 
 
 def _as_it_is(frame: DataFrame) -> DataFrame:
@@ -334,22 +358,21 @@ def _the_run(run: StoredRun, names: Sequence[str]) -> str:
 
 
 def read_tables(spark: SparkSession, run_dirs: Sequence[str], name: str) -> DataFrame:
-    """Return one table of many runs in local folders, read in one scan.
+    """Return one table of many runs, at the addresses of their directories, read in one scan.
 
     Raises `RunError` if a run lacks a table that every run has.
     """
-    places = [Path(run_dir) / LOCATION[name] for run_dir in run_dirs]
-    found = [place for place in places if place.exists()]
-    if len(found) < len(places) and name not in (*OPTIONAL, *_COLLECTED_LAST):
-        missing = next(place for place in places if not place.exists())
+    has = [StoredRun(spark=spark, run_dir=run_dir).has(name) for run_dir in run_dirs]
+    places = [f"{address(run_dir)}/{LOCATION[name]}" for run_dir in run_dirs]
+    if not all(has) and name not in (*OPTIONAL, *_COLLECTED_LAST):
         raise RunError(
-            f"there is no table {name} at {missing}: this is not the directory of a run that "
-            "reached its analysis"
+            f"there is no table {name} at {places[has.index(False)]}: this is not the directory of "
+            "a run that reached its analysis"
         )
-    if not found:
+    if not any(has):
         return no_rows(spark, SCHEMAS[name])
     reader = spark.read.schema(spark_schema(SCHEMAS[name])).options(**LITERALLY)
-    return reader.parquet(*map(address, found), pathGlobFilter=PARTS)
+    return reader.parquet(*compress(places, has), pathGlobFilter=PARTS)
 
 
 def read_table(spark: SparkSession, run_dir: Path | str, name: str, schema: pa.Schema) -> DataFrame:

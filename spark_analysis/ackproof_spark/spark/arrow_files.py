@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pyarrow.fs as pafs
 from ackproof_spark.spark.errors import cause
 from ackproof_spark.spark.functions import SparkSession
 from ackproof_spark.spark.storage import folder_here
+from ackproof_spark.tables import PARTS
 
 _S3 = re.compile(r"s3[an]?://([^/]+)(/.*)?$")
 
@@ -49,11 +51,38 @@ def arrow_files(spark: SparkSession | None, place: Path | str) -> tuple[pafs.Fil
     return filesystem, path
 
 
+def part_files(filesystem: pafs.FileSystem, table: str) -> list[pafs.FileInfo]:
+    """Return the files of a table, as Spark selects them; it is a file or a folder.
+
+    Raises OSError or pa.ArrowException if it is missing, or cannot be listed.
+    """
+    found = filesystem.get_file_info(table)
+    if found.is_file:
+        return [found]
+    entries = filesystem.get_file_info(pafs.FileSelector(table))
+    return sorted(
+        (
+            entry
+            for entry in entries
+            # Hidden files and Spark's markers are no data.
+            if entry.is_file
+            and not entry.base_name.startswith(("_", "."))
+            and fnmatch(entry.base_name, PARTS)
+        ),
+        key=lambda entry: entry.path,
+    )
+
+
+def hadoop_settings(spark: Any) -> Any:
+    """Return Hadoop's configuration with the settings of this session."""
+    return spark._jsparkSession.sessionState().newHadoopConf()
+
+
 def _by_hadoop(spark: Any, jvm: Any, place: str) -> tuple[str, Setting]:
     """Return where Hadoop finds an address in the end, and its settings in this session."""
     from py4j.protocol import Py4JJavaError
 
-    settings = spark._jsparkSession.sessionState().newHadoopConf()
+    settings = hadoop_settings(spark)
     path = jvm.org.apache.hadoop.fs.Path(place)
     try:
         return path.getFileSystem(settings).resolvePath(path).toString(), settings.get

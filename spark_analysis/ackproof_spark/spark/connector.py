@@ -1,9 +1,9 @@
 """Jars that pyspark lacks, fetched once and cached.
 
-Every run needs Spark's Kafka connector; a warehouse may need Delta Lake or Iceberg.
-`python -m ackproof_spark.spark.connector [kafka|delta|iceberg]` fetches a package if it is missing
-and prints its folder. Spark fetches it (`spark.jars.packages`), from the package sources that are
-configured for this machine's JVM tools.
+Every run needs Spark's Kafka connector; a warehouse may need Delta Lake or Iceberg, and addresses
+in S3 need Hadoop's client. `python -m ackproof_spark.spark.connector [kafka|delta|iceberg|s3]`
+fetches a package if it is missing and prints its folder. Spark fetches it (`spark.jars.packages`),
+from the package sources that are configured for this machine's JVM tools.
 """
 
 from __future__ import annotations
@@ -72,15 +72,22 @@ class Package(StrEnum):
     KAFKA = "kafka"
     DELTA = "delta"
     ICEBERG = "iceberg"
+    S3 = "s3"
 
 
 _CALLED = {
     Package.KAFKA: "Spark's Kafka connector",
     Package.DELTA: "Delta Lake",
     Package.ICEBERG: "Iceberg",
+    Package.S3: "Hadoop's client of S3",
 }
 #: Folders of the cache.
-_FOLDER = {Package.KAFKA: "jars", Package.DELTA: "delta", Package.ICEBERG: "iceberg"}
+_FOLDER = {
+    Package.KAFKA: "jars",
+    Package.DELTA: "delta",
+    Package.ICEBERG: "iceberg",
+    Package.S3: "s3",
+}
 
 
 def spark_version() -> str:
@@ -112,6 +119,10 @@ def coordinates(package: Package = Package.KAFKA) -> str:
     spark = spark_version()
     if package is Package.KAFKA:
         return f"org.apache.spark:spark-sql-kafka-0-10_{_SCALA}:{spark}"
+    if package is Package.S3:
+        # The file system must be of the Hadoop that Spark brings.
+        (api,) = (spark_home() / "jars").glob("hadoop-client-api-*.jar")
+        return f"org.apache.hadoop:hadoop-aws:{api.stem.removeprefix('hadoop-client-api-')}"
     line = spark.rpartition(".")[0]
     known = _DELTA_FOR if package is Package.DELTA else _ICEBERG_FOR
     if line not in known:

@@ -15,6 +15,33 @@ _DAMAGED = r"CANNOT_READ_FILE_FOOTER|is not a Parquet file|FAILED_READ_FILE.NO_H
 #: Patterns of failures and their meaning for the user. The first match counts.
 _MEANINGS = (
     (
+        r"S3AFileSystem not found|scheme \"s3[an]?\"",
+        "Spark lacks the jar of s3a://, org.apache.hadoop:hadoop-aws: fetch it with `python -m "
+        "ackproof_spark.spark.connector s3`, or on a cluster set it in spark.jars.packages",
+    ),
+    (
+        r"AzureBlobFileSystem not found|scheme \"abfss?\"",
+        "Spark lacks the jar of abfs://: set org.apache.hadoop:hadoop-azure in spark.jars.packages",
+    ),
+    (
+        r"scheme \"gs\"",
+        "Spark lacks the jar of gs://: set com.google.cloud.bigdataoss:gcs-connector in "
+        "spark.jars.packages",
+    ),
+    (
+        r"No FileSystem for scheme|FileSystem not found",
+        "Spark has no file system of this scheme: set the jar of its vendor in spark.jars.packages",
+    ),
+    (
+        r"UnknownStoreException|NoSuchBucket|[Bb]ucket does not exist",
+        "there is no such bucket: check its name, and the endpoint (spark.hadoop.fs.s3a.endpoint)",
+    ),
+    (
+        r"AccessDenied|NoAuthWithAWS|InvalidAccessKeyId|SignatureDoesNotMatch|status code: 403",
+        "it refuses the keys, or gives them no right to this: set AWS_ACCESS_KEY_ID and "
+        "AWS_SECRET_ACCESS_KEY, or spark.hadoop.fs.s3a.access.key and secret.key",
+    ),
+    (
         r"OutOfMemoryError|Java heap space|GC overhead limit|[Ee]xit(?:ed with)? code 137",
         "Spark ran out of memory; raise spark.executor.memory (if Spark runs in this process, set "
         "the variable SPARK_DRIVER_MEMORY, 1g by default), or use more and smaller partitions",
@@ -81,7 +108,8 @@ def explained() -> Iterator[None]:
             raise
         if re.search(_DAMAGED, str(error)):
             raise RunError(f"a table is damaged or cut short ({cause(error)})") from error
-        raise AnalysisError(f"{_meaning(error)} ({cause(error)})") from error
+        what = meaning(f"{type(error).__name__}: {error}") or "Spark could not finish"
+        raise AnalysisError(f"{what} ({cause(error)})") from error
 
 
 def cause(error: BaseException) -> str:
@@ -99,9 +127,6 @@ def _is_sparks(error: BaseException) -> bool:
     return isinstance(error, ConnectionError) or bool(raised_by & {"pyspark", "py4j", "grpc"})
 
 
-def _meaning(error: BaseException) -> str:
-    text = f"{type(error).__name__}: {error}"
-    for pattern, meaning in _MEANINGS:
-        if re.search(pattern, text):
-            return meaning
-    return "Spark could not finish"
+def meaning(failure: str) -> str:
+    """Return what a failure means for the user, and what to do; '' if that is not known."""
+    return next((meaning for pattern, meaning in _MEANINGS if re.search(pattern, failure)), "")

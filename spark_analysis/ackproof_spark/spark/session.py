@@ -95,7 +95,7 @@ def choose(master: str) -> None:
 
 
 def use(package: connector.Package) -> None:
-    """Add a table format's jars to this process's session; a session without them is stopped.
+    """Add a package's jars to this process's session; a session without them is stopped.
 
     Raises `AnalysisError` if the jars were not fetched.
     """
@@ -105,8 +105,15 @@ def use(package: connector.Package) -> None:
             f"python -m ackproof_spark.spark.connector {package}"
         )
     if package not in _used:
-        stop()
+        stop()  # jars cannot be added to a JVM that runs
     _used.add(package)
+
+
+def use_for(address: str) -> None:
+    """Add the jars of an address's file system, if they were fetched, to this process's session."""
+    package = connector.Package.S3
+    if address.startswith("s3a:") and not is_connect() and connector.jars(package):
+        use(package)
 
 
 def is_connect() -> bool:

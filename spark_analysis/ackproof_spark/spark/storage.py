@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ackproof_spark.errors import AnalysisError
-from ackproof_spark.spark.functions import DataFrame, F
+from ackproof_spark.spark.functions import DataFrame, F, SparkSession
 from ackproof_spark.spark.small_data import from_arrow
 
 #: Options of a reader that takes a path literally: otherwise `[ ] { } * ?` in it are a pattern. The
@@ -48,10 +48,11 @@ def address(place: Path | str) -> str:
 def store(frame: DataFrame, place: str, *, few: bool = False) -> DataFrame:
     """Write `frame` as Parquet to `place`, replacing its content; return the stored table.
 
-    On a local disk, this process writes `few` rows itself, and returns them. Raises `AnalysisError`
-    if not every written row can be read back.
+    On a local disk, this process writes `few` rows itself, and returns them, unless Spark is behind
+    Connect and may have another disk. Raises `AnalysisError` if not every written row can be read
+    back.
     """
-    if few and is_here(place):
+    if few and is_here(place) and driver_here(frame.sparkSession):
         rows = frame.toArrow()
         store_here(rows, place)
         return from_arrow(frame.sparkSession, rows, frame.schema)
@@ -68,6 +69,11 @@ def store(frame: DataFrame, place: str, *, few: bool = False) -> DataFrame:
             "that the driver and all workers share"
         )
     return stored
+
+
+def driver_here(spark: SparkSession) -> bool:
+    """Whether Spark's driver is this process; with Spark Connect it is the server."""
+    return getattr(spark, "_jvm", None) is not None
 
 
 def is_here(place: str) -> bool:

@@ -10,11 +10,11 @@ from enum import StrEnum
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ackproof_spark.spark.files import Storage
 from ackproof_spark.spark.functions import DataFrame, F, SparkSession, spark_schema
 from ackproof_spark.spark.small_data import from_arrow
 from ackproof_spark.warehouse.schemas import RUN_DATE, TABLES, comment_of
 from ackproof_spark.warehouse.sql_files import SCHEMA
-from ackproof_spark.warehouse.storage import Storage
 
 
 class Format(StrEnum):

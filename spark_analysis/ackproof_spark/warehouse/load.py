@@ -14,6 +14,7 @@ import pyarrow as pa
 from ackproof_spark.errors import AnalysisError
 from ackproof_spark.reading.run_tables import read_tables
 from ackproof_spark.spark.errors import explained
+from ackproof_spark.spark.files import ArrowFiles, Storage
 from ackproof_spark.spark.functions import DataFrame, F, SparkSession
 from ackproof_spark.spark.small_data import small_plans
 from ackproof_spark.spark.storage import is_here
@@ -21,7 +22,6 @@ from ackproof_spark.warehouse.configuration import digest
 from ackproof_spark.warehouse.formats import commented, frame
 from ackproof_spark.warehouse.schemas import LOAD_ID, RUN_DATE, TABLES, WAREHOUSE_VERSION
 from ackproof_spark.warehouse.sql_files import SCHEMA
-from ackproof_spark.warehouse.storage import ArrowFiles, Storage
 from ackproof_spark.warehouse.timelines import events, per_second, renamed
 from ackproof_spark.warehouse.warehouse import Warehouse, read_head
 

@@ -9,11 +9,11 @@ from typing import Any
 
 from ackproof_spark.errors import WarehouseError
 from ackproof_spark.spark.errors import explained
+from ackproof_spark.spark.files import Storage
 from ackproof_spark.spark.functions import SparkSession
 from ackproof_spark.warehouse.formats import Format, Tables
 from ackproof_spark.warehouse.schemas import TABLES, WAREHOUSE_VERSION
 from ackproof_spark.warehouse.sql_files import ANALYSES, SCHEMA
-from ackproof_spark.warehouse.storage import Storage
 from ackproof_spark.warehouse.views import script, statements
 
 VERSION_FILE = "warehouse.json"

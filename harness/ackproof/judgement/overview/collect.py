@@ -51,17 +51,19 @@ _STATE_COLUMNS = (
 )
 
 
-def write(evidence: Evidence, verdict: Verdict, spark: SparkSession) -> None:
-    """Write `overview.json` and `acked_lines/` of a judged run. Raises DiskError, SparkError."""
-    run_dir = evidence.run_dir
+def write(evidence: Evidence, verdict: Verdict, spark: SparkSession, address: Path | str) -> None:
+    """Write `overview.json` and `acked_lines/` of a judged run. Raises DiskError, SparkError.
+
+    Spark reads the run at `address`.
+    """
     few = verdict.observed.get("sent", 0) <= _FEW
     lines = acked_lines.write(evidence)
     overview = _collect(
         evidence,
         verdict,
-        _locally(evidence) if few else lambda grouping: grouping.answer_in_spark(spark, run_dir),
+        _locally(evidence) if few else lambda grouping: grouping.answer_in_spark(spark, address),
     ).model_copy(update={"acked_lines": lines})
-    runs.write_model(run_dir / NAME, overview, indent=None)
+    runs.write_model(evidence.run_dir / NAME, overview, indent=None)
 
 
 def overview_of(run_dir: Path) -> Overview:

@@ -255,7 +255,7 @@ def test_spark_groups_as_arrow_does_and_the_judge_stores_the_overview(spark, wit
         assert ours.num_rows > 0
         assert theirs.sort_by(keys).equals(ours.sort_by(keys).cast(theirs.schema))
     collected = overview_of(directory)
-    write(Evidence(run_dir=directory), synthetic.verdict_of(directory), spark)
+    write(Evidence(run_dir=directory), synthetic.verdict_of(directory), spark, directory)
     stored = Overview.model_validate_json((directory / "overview.json").read_bytes())
     assert stored == collected == overview_of(directory)
 

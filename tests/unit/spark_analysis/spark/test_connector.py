@@ -176,7 +176,7 @@ def test_each_package_has_its_own_folder(monkeypatch):
     _fetches(monkeypatch, "org.example_kafka.jar")
     connector.resolve()
     names = [[jar.name for jar in connector.jars(package)] for package in connector.Package]
-    assert names == [["org.example_kafka.jar"], ["org.example_delta.jar"], []]
+    assert names == [["org.example_kafka.jar"], ["org.example_delta.jar"], [], []]
 
 
 @pytest.mark.parametrize("package", [connector.Package.DELTA, connector.Package.ICEBERG])

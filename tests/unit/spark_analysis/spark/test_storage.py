@@ -7,8 +7,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from ackproof_spark.spark.files import ArrowFiles
 from ackproof_spark.spark.storage import address, folder_here, is_here, store_here
-from ackproof_spark.warehouse.storage import ArrowFiles
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The files of a warehouse: its version, its views, and the data files of Parquet tables."""
+"""Files at any address that Spark knows: of a warehouse, or of a run."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import contextlib
 import fcntl
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from ackproof_spark.errors import AnalysisError
-from ackproof_spark.spark.arrow_files import arrow_files
+from ackproof_spark.spark.arrow_files import arrow_files, hadoop_settings
+from ackproof_spark.spark.errors import cause, meaning
 from ackproof_spark.spark.functions import SparkSession
-from ackproof_spark.spark.session import is_connect
 from ackproof_spark.spark.storage import address, folder_here, is_here
 
 _LOCK = ".lock"
@@ -31,7 +32,7 @@ class Storage(ABC):
     @staticmethod
     def of(spark: SparkSession, location: str) -> Storage:
         # With Spark Connect, Hadoop's classes are in another process.
-        jvm: Any = None if is_connect() or is_here(location) else getattr(spark, "_jvm", None)
+        jvm: Any = None if is_here(location) else getattr(spark, "_jvm", None)
         return ArrowFiles(location) if jvm is None else HadoopFiles(spark, jvm, location)
 
     @abstractmethod
@@ -53,6 +54,10 @@ class Storage(ABC):
     @abstractmethod
     def delete(self, path: str) -> None:
         """Delete a file, or a folder with everything in it; a missing one is no error."""
+
+    @abstractmethod
+    def fetch(self, name: str, to: Path) -> None:
+        """Copy a file to the local disk."""
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
@@ -81,10 +86,8 @@ class Storage(ABC):
 
     def _unusable(self, reason: object) -> AnalysisError:
         reason = str(reason).partition("\n")[0]
-        return AnalysisError(
-            f"{self._location} cannot be used as a warehouse ({reason}); name another folder or "
-            "address"
-        )
+        remedy = meaning(reason) or "name another folder or address"
+        return AnalysisError(f"{self._location} cannot be used ({reason}); {remedy}")
 
 
 def _bytes(content: str | bytes) -> bytes:
@@ -99,7 +102,7 @@ class HadoopFiles(Storage):
         self._path = jvm.org.apache.hadoop.fs.Path
         with self._errors():
             path = self._path(location)
-            self._files = path.getFileSystem(spark._jsc.hadoopConfiguration())
+            self._files = path.getFileSystem(hadoop_settings(spark))
             self.address = self._files.makeQualified(path).toString()
 
     def _at(self, name: str) -> Any:
@@ -146,6 +149,10 @@ class HadoopFiles(Storage):
         with self._errors():
             self._files.delete(self._at(path), True)
 
+    def fetch(self, name: str, to: Path) -> None:
+        with self._errors():  # `True`: without a file of checksums beside it
+            self._files.copyToLocalFile(False, self._at(name), self._path(to.as_uri()), True)
+
     @contextlib.contextmanager
     def _errors(self) -> Iterator[None]:
         from py4j.protocol import Py4JJavaError
@@ -153,7 +160,7 @@ class HadoopFiles(Storage):
         try:
             yield
         except Py4JJavaError as error:
-            raise self._unusable(error.java_exception.toString()) from None
+            raise self._unusable(cause(error)) from None
 
 
 class ArrowFiles(Storage):
@@ -210,6 +217,12 @@ class ArrowFiles(Storage):
                     self._files.delete_dir(path)
                 case fs.FileType.File:
                     self._files.delete_file(path)
+
+    def fetch(self, name: str, to: Path) -> None:
+        from pyarrow import fs
+
+        with self._errors():
+            fs.copy_files(self._at(name), str(to), source_filesystem=self._files)
 
     @contextlib.contextmanager
     def _errors(self) -> Iterator[None]:
