@@ -239,6 +239,10 @@ class SlowClient(OrderedFault):
     delay: Duration = Field(gt=0, description="for how long, each time", examples=["500ms"])
 
     @property
+    def effects(self) -> Effects:
+        return (Client(role=self.role, action=self.action, by=self.delay),)
+
+    @property
     def order(self) -> tuple[Order, int]:
         return "slow", max(1, int(self.delay * 1000))
 

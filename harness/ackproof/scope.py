@@ -44,9 +44,9 @@ SUBJECTS = (
         keys=r"group\.share\..+|share\.(coordinator\..+|version|acknowledgement\.mode)",
         value=r"(?!0$).+",
         examples=("group.share.*", "share.coordinator.*", "share.version"),
-        consequence="a share group may skip or repeat records (KIP-932): no prediction and no "
-        "audit covers it; a run judges groups with `via: share`",
-        answers="not modelled, and judged only of groups with via: share",
+        consequence="a share group may skip or repeat records (KIP-932): no audit covers it; "
+        "groups of a scenario with `via: share` are predicted and judged",
+        answers="predicted and judged only of groups with via: share",
     ),
     Subject(
         name="mirrors",

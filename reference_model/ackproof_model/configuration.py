@@ -109,6 +109,13 @@ class Profile:
     clients_truncate: clients compare leader epochs after an election (KIP-320), from 2.4: before,
         metadata has no reliable epochs (`MetadataResponse.hasReliableLeaderEpochs`).
 
+    `share_groups` only:
+    share_groups: brokers have share groups (KIP-932) in general availability, from 4.2.
+    added_share_partitions_from_begin: a share group gets an added partition of a topic that it
+        knows from its begin, from 4.4 (KAFKA-20742).
+    share_start_only_moves_on: the share coordinator never stores a start offset, or number of
+        completed records, below the one that it knows, from 4.4.
+
     A new rule is read by everybody unless its metadata says otherwise: then the stored searches do
     not have it, and audits of its versions say *not decided* until `ci/lab/minima` has searched.
     """
@@ -140,6 +147,9 @@ class Profile:
     skips_markers: bool = field(default=True, metadata=_BY_AUDITS)
     group_fencing: bool = field(default=True, metadata=_BY_NONE_OF_THEM)
     clients_truncate: bool = field(default=True, metadata=_BY_AUDITS)
+    share_groups: bool = field(default=True, metadata=_BY_NONE_OF_THEM)
+    added_share_partitions_from_begin: bool = field(default=True, metadata=_BY_NONE_OF_THEM)
+    share_start_only_moves_on: bool = field(default=True, metadata=_BY_NONE_OF_THEM)
 
     @classmethod
     def of(cls, kafka_version: str) -> Profile:
@@ -236,6 +246,9 @@ def _profile(patch: tuple[int, ...]) -> Profile:
         skips_markers=version >= (4, 3),
         group_fencing=version >= (2, 5),
         clients_truncate=version >= (2, 4),
+        share_groups=version >= (4, 2),
+        added_share_partitions_from_begin=version >= (4, 4),
+        share_start_only_moves_on=version >= (4, 4),
     )
 
 

@@ -886,7 +886,7 @@ class Client(Effect):
     action: `ends` by SIGKILL, or without a flush; `stalls` by SIGSTOP; `slows`: is busy after a
     poll; `purges_queue` discards unsent records, `purges` also those in flight; `fills` its queue;
     `rejoins` its group at intervals; `misdates` its records. successor: another client replaces it
-    meanwhile. by: seconds by which timestamps are wrong.
+    meanwhile. by: seconds by which timestamps are wrong, or for which it is busy.
     """
 
     role: Literal["producer", "consumer"]

@@ -22,10 +22,12 @@ from docker import DockerClient
 
 from ackproof.containers import images
 from ackproof.containers.engine import labels
-from ackproof.kafka_versions import DEFAULT_KAFKA
+from ackproof.kafka_versions import DEFAULT_KAFKA, numbers
 from ackproof.machine import cache_dir, exclusive, silent
 
-SOURCES = sorted(Path(__file__).with_name("java").glob("*.java"))
+_JAVA = Path(__file__).with_name("java")
+#: General availability: the first version that has the classes of share groups.
+SHARE_GROUPS_SINCE = (4, 2)
 
 #: How many random cases a version answers; ci/lab/conformance asks for many more.
 CASES = int(os.environ.get("ACKPROOF_CONFORMANCE", "2000"))
@@ -70,9 +72,12 @@ class Oracle(AbstractContextManager["Oracle"]):
         if "jdk.compiler@" not in modules.stdout:
             pytest.skip("this Java is no JDK: its compiler is missing (default-jdk-headless)")
         found = [str(jar) for jar in sorted(jars(engine, version).glob("*.jar"))]
+        sources = sorted(_JAVA.glob("*.java"))
+        if numbers(version) >= SHARE_GROUPS_SINCE:
+            sources += sorted(_JAVA.glob("share/*.java"))
         compiler = [java, "-m", "jdk.compiler/com.sun.tools.javac.Main", "-nowarn"]
         done = subprocess.run(
-            [*compiler, "-cp", os.pathsep.join(found), "-d", str(folder), *map(str, SOURCES)],
+            [*compiler, "-cp", os.pathsep.join(found), "-d", str(folder), *map(str, sources)],
             capture_output=True,
             text=True,
             check=False,

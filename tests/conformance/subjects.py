@@ -10,6 +10,8 @@ from typing import Any
 
 from ackproof_model.kafka import epoch_cache, partition_change, producer_state, reassignment
 from ackproof_model.replication import isr, leader, log_truncation, replica
+from ackproof_model.share_groups import coordinator as share_coordinator
+from ackproof_model.share_groups import partition as share_partition
 from ackproof_model.transactions import coordinator, markers
 from conformance import (
     coordinator_cases,
@@ -18,9 +20,10 @@ from conformance import (
     partition_cases,
     reassignment_cases,
     replica_cases,
+    share_cases,
     truncation_cases,
 )
-from conformance.kafka_classes import Oracle
+from conformance.kafka_classes import SHARE_GROUPS_SINCE, Oracle
 
 Version = tuple[int, ...]
 
@@ -31,7 +34,8 @@ class Subject:
 
     rules: the modules with the rules. draw: makes a random case; None if `every` returns all cases.
     line: the case as the oracle reads it. ours: our answer, by the rules in a module. smaller: the
-    case with one thing less. kafkas: the part of the oracle's answer that is compared.
+    case with one thing less. kafkas: the part of the oracle's answer that is compared. since: the
+    first version that has the class.
     """
 
     question: str
@@ -42,6 +46,7 @@ class Subject:
     draw: Callable[[random.Random], Any] | None = None
     every: Callable[[], list[Any]] = list
     kafkas: Callable[[str], str] = str
+    since: Version = ()
 
     def answer(self, case: Any, version: Version) -> str:
         """Return our answer."""
@@ -126,5 +131,23 @@ SUBJECTS = [
         line=replica_cases.line,
         ours=replica_cases.ours,
         smaller=replica_cases.smaller,
+    ),
+    Subject(
+        question="share partition",
+        rules=(share_partition,),
+        draw=share_cases.random_life,
+        line=share_cases.life_line,
+        ours=share_cases.lived,
+        smaller=share_cases.smaller_lives,
+        since=SHARE_GROUPS_SINCE,
+    ),
+    Subject(
+        question="share coordinator",
+        rules=(share_coordinator,),
+        draw=share_cases.random_requests,
+        line=share_cases.requests_line,
+        ours=share_cases.requested,
+        smaller=share_cases.smaller_requests,
+        since=SHARE_GROUPS_SINCE,
     ),
 ]

@@ -23,7 +23,7 @@ from conformance.subjects import SUBJECTS, Subject
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 #: One version on each side of every change of a rule.
-VERSIONS = ("3.9.2", "4.0.0", "4.1.2", "4.3.1")
+VERSIONS = ("3.9.2", "4.0.0", "4.1.2", "4.3.1", "4.4.0")
 #: 4.0 has the classes of these subjects in other places, and the rules of its neighbours.
 NOT_OF_4_0 = ("replica", "truncation")
 CASES, SEED = 6000, 7
@@ -212,17 +212,19 @@ MODULES = list(dict.fromkeys(rules for subject in SUBJECTS for rules in subject.
 def test_every_wrong_rule_is_refuted(
     engine: DockerClient, module: ModuleType, tmp_path: Path
 ) -> None:
+    subjects = [subject for subject in SUBJECTS if module in subject.rules]
     with ExitStack() as stack:
         oracles = {
             version: stack.enter_context(Oracle(engine, version, tmp_path / version))
             for version in VERSIONS
+            if any(numbers(version) >= subject.since for subject in subjects)
         }
         truth = [
             (subject, numbers(version), case, answer)
-            for subject in SUBJECTS
-            if module in subject.rules
+            for subject in subjects
             for cases in [subject.cases(CASES, SEED)]
             for version, oracle in oracles.items()
+            if numbers(version) >= subject.since
             if version != "4.0.0" or subject.question not in NOT_OF_4_0
             for case, answer in zip(cases, subject.asked(oracle, cases), strict=True)
         ]

@@ -28,7 +28,7 @@ IN_ALL = 2
 _BROKER_TIMEOUT = (REQUEST_TIMEOUT_MS, 30_000)
 
 #: Seconds that a fault may hold longer than its `heal_after`.
-_MARGIN_S = 10.0
+MARGIN_S = 10.0
 
 
 def disturbances(
@@ -44,7 +44,7 @@ def disturbances(
     repeats = not plain(scenario.faults)
     closes = False
     for fault in scenario.every_fault:
-        lasts = math.inf if repeats or fault.heal_after is None else fault.heal_after + _MARGIN_S
+        lasts = math.inf if repeats or fault.heal_after is None else fault.heal_after + MARGIN_S
         for effect in fault.effects:
             closes |= effect.closes_connections
             for disturbance in set(effect.disturbances()):

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from ackproof.errors import ClusterError
 from ackproof.kafka_versions import uses_zookeeper
-from ackproof.prediction import cache, groups, transactions, worst_case
+from ackproof.prediction import cache, groups, share_groups, transactions, worst_case
 from ackproof.prediction.clients import ClientPrediction
 from ackproof.prediction.exact import in_order, schedules, unsupported
 from ackproof.prediction.unmodelled import (
@@ -217,10 +217,9 @@ def _with_clients(
             if causes
             else "no record that was read is removed, so none is written again elsewhere"
         )
-    if scenario.share_groups:
-        unmodelled = list(map(str, (*OF_SHARE_GROUPS, Anomaly.REPROCESSED)))
-        predicted |= dict.fromkeys(unmodelled, "not modelled")
-        reasons |= dict.fromkeys(unmodelled, "share groups (KIP-932) are not modelled")
+    for anomaly in _left_out(scenario, predicted):
+        predicted[anomaly] = "not modelled"
+        reasons[anomaly] = "of share groups (KIP-932) it is not modelled"
     return PredictionRecord(
         predicted=predicted,
         prediction=record.prediction.model_copy(update={"reasons": reasons}),
@@ -257,7 +256,11 @@ def predict_clients(
     if scenario.workload.transactions is not None:
         yield from transactions.predict(scenario, may_lose, may_lack_leader)
     for name, group in scenario.workload.consumers.items():
-        if group.via != "share":
+        if group.via == "share":
+            yield from share_groups.predict(
+                scenario, name, group, may_lose=may_lose, may_lose_visible=may_lose_visible
+            )
+        else:
             yield from groups.predict(
                 scenario,
                 name,
@@ -266,6 +269,20 @@ def predict_clients(
                 may_lose_visible=may_lose_visible,
                 may_lack_leader=may_lack_leader,
             )
+
+
+def _left_out(scenario: Scenario, predicted: Mapping[str, str]) -> list[str]:
+    """Return what share groups may show and no model has decided."""
+    if not scenario.share_groups:
+        return []
+    every = map(str, (*OF_SHARE_GROUPS, Anomaly.REPROCESSED))
+    undecided = [one for one in every if one not in predicted]
+    modelled = not unknown_rules(scenario) and all(
+        share_groups.modelled(scenario, group)
+        for group in scenario.workload.consumers.values()
+        if group.via == "share"
+    )
+    return undecided if modelled else [*OF_SHARE_GROUPS, Anomaly.REPROCESSED]
 
 
 def _written(scenario: Scenario, topic: str, **changed: object) -> Scenario:

@@ -30,13 +30,14 @@ SINCE = (4, 2)
 
 AUTO_OFFSET_RESET = "share.auto.offset.reset"
 DELIVERY_COUNT_LIMIT = "share.delivery.count.limit"
+LOCK_DURATION = "share.record.lock.duration.ms"
 
 #: The settings of a share group, and the first version that has them (`GroupConfig`).
 GROUP_SETTINGS = {
     AUTO_OFFSET_RESET: SINCE,
     "share.heartbeat.interval.ms": SINCE,
     "share.isolation.level": SINCE,
-    "share.record.lock.duration.ms": SINCE,
+    LOCK_DURATION: SINCE,
     "share.session.timeout.ms": SINCE,
     DELIVERY_COUNT_LIMIT: (4, 3),
     "share.assignment.interval.ms": (4, 3),

@@ -87,6 +87,14 @@ final class Fakes {
         return widest.newInstance(arguments(widest.getParameterTypes(), offered));
     }
 
+    /** An object by the widest of all constructors, whoever may call it. */
+    static Object hidden(Class<?> type, Object... offered) throws Exception {
+        Constructor<?> widest = Arrays.stream(type.getDeclaredConstructors()).
+            max((one, other) -> one.getParameterCount() - other.getParameterCount()).get();
+        widest.setAccessible(true);
+        return widest.newInstance(arguments(widest.getParameterTypes(), offered));
+    }
+
     /** Calls a method of an object, or a static one of a class. */
     static Object call(Object of, String name, Object... offered) throws Exception {
         boolean isStatic = of instanceof Class;

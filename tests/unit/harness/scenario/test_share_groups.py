@@ -1,4 +1,4 @@
-"""Share groups in a scenario: where they are legal, their specifications, and no prediction."""
+"""Share groups in a scenario: where they are legal, their specifications, and their predictions."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from ackproof.clients.scenario_specs import ClientSpecs
 from ackproof.prediction.predict import predict
 from ackproof.scenario.loader import validate
+from ackproof_model import share_groups
 from ackproof_spark.anomaly import OF_SHARE_GROUPS
 from support.run_directories import small
 
@@ -176,12 +177,67 @@ def test_the_limit_is_the_groups_else_the_brokers(
     assert validate(document).delivery_limit("workers") == limit
 
 
-def test_nothing_of_a_share_group_is_predicted() -> None:
-    predicted = predict(validate(scenario())).predicted
-    words = {predicted[anomaly] for anomaly in (*OF_SHARE_GROUPS, "reprocessed")}
-    assert words == {"not modelled"}
-    assert predicted["lost"] == "impossible"
-    assert "unprocessed" not in predicted
+def predicted(document: dict[str, Any]) -> dict[str, str]:
+    every = predict(validate(document)).predicted
+    return {anomaly: every[anomaly] for anomaly in share_groups.ANOMALIES}
+
+
+def test_without_faults_a_group_that_accepts_shows_nothing() -> None:
+    assert set(predicted(scenario()).values()) == {"impossible"}
+    every = predict(validate(scenario())).predicted
+    assert every["lost"] == "impossible"
+    assert "unprocessed" not in every
     without = predict(validate(scenario({"via": "subscribe"}))).predicted
     assert not {*OF_SHARE_GROUPS} & without.keys()
     assert without["reprocessed"] != "not modelled"
+
+
+def test_a_word_without_a_rule_is_not_modelled() -> None:
+    renewed = {**GROUP, "acknowledge": ["renew", "accept"], "client": {"java": "4.4.0"}}
+    assert set(predicted(scenario(renewed)).values()) == {"not modelled"}
+
+
+def test_each_word_of_a_group_is_predicted() -> None:
+    words = predicted(scenario({**GROUP, "acknowledge": ["accept", "release", "reject"]}))
+    assert words.pop("archived-unprocessed") == "possible"
+    assert set(words.values()) == {"impossible"}
+
+
+@pytest.mark.parametrize(("times", "word"), [(1, "impossible"), (5, "possible")])
+def test_a_record_is_given_up_once_members_crash_as_often_as_the_limit(
+    times: int, word: str
+) -> None:
+    kill = {"fault": "crash_client", "client": "consumer 0", "when": "100 acked"}
+    loop = {"repeat": times, "sequence": [{**kill, "heal_after": "1s"}]}
+    words = predicted(scenario(faults=[kill] if times == 1 else [loop]))
+    assert words["archived-unprocessed"] == word
+    assert words["redelivered"] == words["reprocessed"] == "possible"
+    assert words["over-delivered"] == words["undelivered"] == "impossible"
+
+
+def test_another_leader_forgets_deliveries_that_are_not_stored() -> None:
+    kill = {
+        "fault": "kill",
+        "target": "leader of orders-0",
+        "when": "100 acked",
+        "heal_after": "5s",
+    }
+    words = predicted(scenario(faults=[kill]))
+    assert words["over-delivered"] == words["redelivered"] == words["reprocessed"] == "possible"
+    assert words["undelivered"] == "impossible"
+    latest = scenario(
+        {**GROUP, "group_settings": {"share.auto.offset.reset": "latest"}}, faults=[kill]
+    )
+    assert predicted(latest)["undelivered"] == "possible"  # a leader that begins before a write
+
+
+@pytest.mark.parametrize(
+    ("delay", "lock", "word"), [(8, 30, "impossible"), (8, 15, "possible"), (25, 30, "possible")]
+)
+def test_a_lock_expires_while_its_member_works(delay: int, lock: int, word: str) -> None:
+    slow = {"fault": "slow_client", "client": "consumer 0", "delay": f"{delay}s", "when": "9 acked"}
+    settings = {"share.record.lock.duration.ms": lock * 1000}
+    document = scenario(
+        {**GROUP, "group_settings": settings}, faults=[{**slow, "heal_after": "9s"}]
+    )
+    assert predicted(document)["redelivered"] == predicted(document)["reprocessed"] == word

@@ -1,0 +1,168 @@
+"""Predictions for share groups: which records are never got, given up, or got and processed twice.
+
+Each word with which the group acknowledges is searched apart (`ackproof_model.share_groups`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import Literal
+
+from ackproof.prediction.clients import MARGIN_S, ClientPrediction, in_words
+from ackproof.scenario.model import Scenario
+from ackproof.scenario.share_groups import AUTO_OFFSET_RESET, LOCK_DURATION
+from ackproof.scenario.topics import SHARES
+from ackproof.scenario.workload import ConsumerGroup
+from ackproof_faults.schedule.blocks import plain
+from ackproof_model import Likelihood, share_groups
+from ackproof_model.effects import AddsPartitions, Client
+from ackproof_model.share_groups import ShareModel
+from ackproof_spark.anomaly import Anomaly
+
+_WORDS = {
+    "slow": "a lock that expires",
+    "crashes": "a member that ends",
+    "leader_moves": "another leader of the share partition",
+    "unstored": "a state that cannot be stored",
+    "state_losses": "a shorter __share_group_state",
+    "log_losses": "readable records that the partition loses",
+}
+
+#: Without a number of crashes and expired locks, more deliveries lead to nothing else.
+_DELIVERIES = 3
+#: Beyond that many states an anomaly is possible; a search takes seconds.
+_MAX_STATES = 20_000
+
+_RESETS: tuple[Literal["earliest", "latest"], ...] = ("earliest", "latest")
+
+#: How likely an anomaly is, and why.
+_Answer = tuple[Likelihood, str]
+
+
+def predict(
+    scenario: Scenario,
+    name: str,
+    group: ConsumerGroup,
+    *,
+    may_lose: Callable[[str], bool],
+    may_lose_visible: Callable[[], bool],
+) -> Iterator[ClientPrediction]:
+    """Yield the predictions of a share group; none if it is not modelled."""
+    if not modelled(scenario, group):
+        return
+    words = _said(group)
+    most, causes = _disturbed(scenario, group, may_lose, may_lose_visible)
+    own = sum(most.get(kind, 0) for kind in ("slow", "crashes"))
+    least = _DELIVERIES if math.isinf(own) else int(own) + _DELIVERIES
+    own_reset = group.share_settings[AUTO_OFFSET_RESET]
+    of_words = [
+        ShareModel(
+            kafka_version=scenario.kafka,
+            word=word,
+            limit=min(scenario.delivery_limit(name), least),
+            reset=reset,
+            added=added,
+            most=most,
+        )
+        for word in dict.fromkeys(words)
+        # Once a group's first write is stored, it is as if it had begun at earliest.
+        for reset in _RESETS[: 1 if own_reset == "earliest" else 2]
+        for added in {False, bool(scenario.later_partitions(scenario.workload.topic))}
+    ]
+    answers = [_answers(model, causes) for model in of_words]
+    for anomaly in share_groups.ANOMALIES:
+        likelihood, reason = max(
+            (one[anomaly] for one in answers),
+            key=lambda answer: list(Likelihood).index(answer[0]),
+        )
+        yield Anomaly(anomaly), likelihood, f"{name}: {reason}"
+
+
+def modelled(scenario: Scenario, group: ConsumerGroup) -> bool:
+    """Whether the model has the group's words, and its records are in no transaction."""
+    return scenario.workload.transactions is None and set(_said(group)) <= _PAST.keys()
+
+
+def _said(group: ConsumerGroup) -> tuple[str, ...]:
+    return ("accept",) if group.acknowledge == "implicit" else group.acknowledge
+
+
+def _answers(model: ShareModel, causes: Mapping[str, str]) -> dict[str, _Answer]:
+    found = share_groups.search(model, until=share_groups.ANOMALIES, max_states=_MAX_STATES)
+    by = in_words(model.most, _WORDS, causes)
+    what = f"a record that is {_PAST[model.word]}" + (", in an added partition" * model.added)
+    answers: dict[str, _Answer] = {}
+    for anomaly in share_groups.ANOMALIES:
+        if anomaly in found.traces:
+            steps = [label for label, _ in found.traces[anomaly]]
+            how = f"in {len(steps)} steps, the last: {steps[-1]}" if steps else "from the start"
+            answers[anomaly] = Likelihood.POSSIBLE, f"{what}, {how}"
+        elif not found.complete:
+            reason = f"{what}: not decided within {found.states} states"
+            answers[anomaly] = Likelihood.POSSIBLE, reason
+        else:
+            reason = "the search finds no way to it" + (f" by {by}" if by else "")
+            answers[anomaly] = Likelihood.IMPOSSIBLE, reason
+    return answers
+
+
+_PAST = {"accept": "accepted", "release": "released", "reject": "rejected"}
+
+
+def _disturbed(
+    scenario: Scenario,
+    group: ConsumerGroup,
+    may_lose: Callable[[str], bool],
+    may_lose_visible: Callable[[], bool],
+) -> tuple[Mapping[str, float], Mapping[str, str]]:
+    """Return how often each kind of disturbance happens at most, and the fault that causes it.
+
+    A fault on brokers, or on requests, may delay acknowledgements and move leaders as often as it
+    likes. A fault that is not repeated hits a record once.
+    """
+    of_brokers = next(
+        (
+            fault.name
+            for fault in scenario.every_fault
+            if not all(isinstance(one, Client | AddsPartitions) for one in fault.effects)
+        ),
+        "",
+    )
+    causes = dict.fromkeys(("slow", "leader_moves", "unstored"), of_brokers) if of_brokers else {}
+    most = dict.fromkeys(causes, math.inf)
+    once = 1 if plain(scenario.faults) else math.inf
+    if group.crash_after is not None:
+        most["crashes"], causes["crashes"] = 1, "crash_after"
+    for fault in scenario.every_fault:
+        for effect in fault.effects:
+            if isinstance(effect, Client) and effect.role == "consumer":
+                for kind in _kinds(scenario, group, effect, fault.heal_after):
+                    most[kind] = most.get(kind, 0) + (math.inf if kind == "slow" else once)
+                    causes.setdefault(kind, fault.name)
+    if _lock_s(scenario, group) <= MARGIN_S:
+        most["slow"] = math.inf
+        causes.setdefault("slow", "")
+    if of_brokers and may_lose(SHARES):
+        most["state_losses"], causes["state_losses"] = 1, of_brokers
+    if of_brokers and may_lose_visible():
+        most["log_losses"], causes["log_losses"] = 1, of_brokers
+    return most, causes
+
+
+def _kinds(
+    scenario: Scenario, group: ConsumerGroup, effect: Client, lasts: float | None
+) -> Iterator[str]:
+    """Yield the disturbances by a client that misbehaves."""
+    if effect.action == "ends":
+        yield "crashes"
+    busy = effect.by if effect.action == "slows" else lasts
+    if effect.action in {"slows", "stalls"} and (
+        busy is None or busy + MARGIN_S > _lock_s(scenario, group)
+    ):
+        yield "slow"
+
+
+def _lock_s(scenario: Scenario, group: ConsumerGroup) -> float:
+    of_brokers = scenario.cluster.settings.get(f"group.{LOCK_DURATION}", 30_000)
+    return float(str(group.group_settings.get(LOCK_DURATION, of_brokers))) / 1000
