@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
     from ackproof.audit.answer import Audit
     from ackproof.runs.verdict import Verdict
+    from ackproof_spark.spark.functions import SparkSession
 
 __all__ = [
     "AckproofError",
@@ -56,6 +57,7 @@ __all__ = [
     "TopicSpec",
     "Verification",
     "audit_files",
+    "check",
     "inject",
     "predict",
     "read_ledger",
@@ -314,6 +316,25 @@ def run(scenario: Path | str, *, out: Path | str = "runs") -> list[tuple[Path, V
         reporter=ConsoleReporter(Console(stderr=True)),
     )
     return list(runs)
+
+
+def check(run_dir: Path | str, *, spark: SparkSession | None = None) -> Verdict:
+    """Judge a stored run, in a folder or at an address that Spark knows; return its verdict.
+
+    spark: the session to use, such as that of a notebook; afterwards it has its own settings again.
+    Raises AckproofError.
+    """
+    from ackproof.judgement.judge import judge_run
+    from ackproof.runs import addresses
+    from ackproof_spark.spark.session import given
+
+    with contextlib.ExitStack() as stack:
+        if spark is not None:
+            stack.enter_context(given(spark))
+        place = str(run_dir)
+        if addresses.is_elsewhere(place):
+            return judge_run(stack.enter_context(addresses.opened(place)))
+        return judge_run(addresses.path(place))
 
 
 def read_ledger(run_dir: Path | str) -> pa.Table:

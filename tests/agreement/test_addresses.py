@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import ackproof as ap
 from ackproof.runs import directory as runs
 from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks.comparison import compare
@@ -136,6 +137,22 @@ def test_a_run_is_judged_at_its_address(lake: Path, tmp_path: Path) -> None:
     assert runs.read_verdict(stored).model_dump(mode="json") == there
     assert captured("report", "viewfs://judged/lake/run").returncode == 0
     assert "html" in (stored / "report.html").read_text()
+
+
+def test_a_run_is_judged_in_the_session_of_the_caller(
+    spark: SparkSession, lake: Path, tmp_path: Path
+) -> None:
+    stored = RunDirectory(path=store(tmp_path / "run", parse(LOST))).seal().path
+    spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+    try:
+        verdict = ap.check(stored, spark=spark)
+        assert spark.conf.get("spark.sql.session.timeZone") == "Asia/Tokyo"
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+    assert verdict == ap.check(f"file:{stored}")
+    assert verdict.observed["lost"] == 1
+    with pytest.raises(ap.AckproofError, match="no such run directory"):
+        ap.check("viewfs://judged/lake/no", spark=spark)
 
 
 @pytest.mark.parametrize(

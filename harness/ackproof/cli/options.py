@@ -155,7 +155,8 @@ Spark = Annotated[
         "--spark",
         metavar="MASTER",
         callback=choose_spark,
-        help="Where Spark runs: local[*], spark://HOST:PORT, or sc://HOST:PORT (Spark Connect).",
+        help="Where Spark runs: local[*], spark://HOST:PORT, sc://HOST:PORT (Spark Connect), yarn, "
+        "or k8s://https://HOST:PORT.",
     ),
 ]
 

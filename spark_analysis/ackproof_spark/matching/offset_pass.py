@@ -49,6 +49,7 @@ from ackproof_spark.matching.send_order import Carry
 from ackproof_spark.matching.slice_compare import compare_slices
 from ackproof_spark.matching.slices import Slice, slices
 from ackproof_spark.reading.run_tables import RunTables
+from ackproof_spark.spark.errors import cause, meaning
 from ackproof_spark.spark.functions import DataFrame, F, SparkSession, spark_schema
 from ackproof_spark.spark.small_data import from_arrow, local, small_plans
 from ackproof_spark.tables import LEDGER, RecordState, columns
@@ -220,7 +221,7 @@ def _summaries(compared: DataFrame) -> list[SliceSummary]:
         if compared.sparkSession.sparkContext.master.startswith("local"):
             raise
         # Executors of a cluster may lack a library, or see other files than the driver.
-        raise TakeGeneralPath(f"the executors' Python fails: {error}") from error
+        raise TakeGeneralPath(meaning(str(error)) or cause(error)) from error
     summaries = sorted(
         (SliceSummary(**json.loads(row["summary"])) for row in rows),
         key=lambda summary: summary.number,

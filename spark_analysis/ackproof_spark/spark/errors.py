@@ -67,8 +67,8 @@ _MEANINGS = (
         "with --py-files",
     ),
     (
-        r"No module named",
-        "an executor's Python lacks a module that this one has; install it on every worker",
+        r"No module named '?([\w.]+)",
+        "an executor's Python lacks the module {}, which this one has; install it on every worker",
     ),
     (
         r"PYTHON_VERSION_MISMATCH|different minor version",
@@ -129,4 +129,7 @@ def _is_sparks(error: BaseException) -> bool:
 
 def meaning(failure: str) -> str:
     """Return what a failure means for the user, and what to do; '' if that is not known."""
-    return next((meaning for pattern, meaning in _MEANINGS if re.search(pattern, failure)), "")
+    for pattern, text in _MEANINGS:
+        if found := re.search(pattern, failure):
+            return text.format(*found.groups())
+    return ""

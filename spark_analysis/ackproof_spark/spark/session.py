@@ -26,6 +26,7 @@ from ackproof_spark.errors import AnalysisError
 from ackproof_spark.spark import class_archive, connector, executor_zip, scratch
 from ackproof_spark.spark.errors import cause
 from ackproof_spark.spark.functions import SparkSession
+from ackproof_spark.spark.storage import driver_here
 
 #: The default master: in this process, on all cores.
 LOCAL = "local[*]"
@@ -64,11 +65,17 @@ _CONNECT_PORT = 15002
 #: How long a cluster may take to give the first executor.
 _EXECUTOR_S = 60.0
 
-_MASTER = re.compile(r"local\[(?:\*|[1-9][0-9]*)\]|spark://\S+:[0-9]+|sc://\S+")
+_MASTER = re.compile(
+    r"local\[(?:\*|[1-9][0-9]*)\]|spark://\S+:[0-9]+|sc://\S+|yarn|k8s://\S+:[0-9]+"
+)
 
 _master = LOCAL
 _used: set[connector.Package] = set()
 _running: SparkSession | None = None
+#: The caller's session, in a block of `given`.
+_given: SparkSession | None = None
+#: The applications whose executors have this package by `given`.
+_supplied: set[str] = set()
 _starting = threading.Lock()
 _scratch: Path | None = None
 #: Py4J's gateway to the JVM of the session.
@@ -80,14 +87,15 @@ _killed = threading.Event()
 def choose(master: str) -> None:
     """Set the master of this process's session; a session on another master is stopped.
 
-    `master` is `local[*]`, `local[N]`, `spark://HOST:PORT` (a standalone cluster) or
-    `sc://HOST:PORT` (Spark Connect). Raises `AnalysisError` for anything else.
+    `master` is `local[*]`, `local[N]`, `spark://HOST:PORT` (a standalone cluster),
+    `sc://HOST:PORT` (Spark Connect), `yarn` or `k8s://https://HOST:PORT`. Raises `AnalysisError`
+    for anything else.
     """
     global _master  # noqa: PLW0603
     if not _MASTER.fullmatch(master):
         raise AnalysisError(
             f"{master!r} is not a Spark master: write local[*], local[N] with N cores, "
-            "spark://HOST:PORT or sc://HOST:PORT"
+            "spark://HOST:PORT, sc://HOST:PORT, yarn or k8s://https://HOST:PORT"
         )
     if master != _master:
         stop()
@@ -112,13 +120,51 @@ def use(package: connector.Package) -> None:
 def use_for(address: str) -> None:
     """Add the jars of an address's file system, if they were fetched, to this process's session."""
     package = connector.Package.S3
-    if address.startswith("s3a:") and not is_connect() and connector.jars(package):
+    if address.startswith("s3a:") and not (_given or is_connect()) and connector.jars(package):
         use(package)
 
 
 def is_connect() -> bool:
     """Whether the session uses Spark Connect, so that the driver is another process."""
-    return _master.startswith("sc://")
+    return _master.startswith("sc://") if _given is None else not driver_here(_given)
+
+
+@contextlib.contextmanager
+def given(spark: SparkSession) -> Iterator[None]:
+    """Use the caller's session in this block. It has the settings of `SETTINGS` until its end."""
+    global _given  # noqa: PLW0603
+    names = [key.removeprefix("spark.hadoop.") for key in SETTINGS]
+    before = {name: spark.conf.get(name, None) for name in names}
+    _given = spark
+    try:
+        configure(spark)
+        _supply(spark)
+        yield
+    finally:
+        _given = None
+        for name, value in before.items():
+            if value is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, value)
+
+
+def _supply(spark: SparkSession) -> None:
+    """Send this package to the executors of a session that was created elsewhere, once."""
+    here = driver_here(spark)
+    if here and spark.sparkContext.master.startswith("local"):
+        return
+    application = spark.sparkContext.applicationId if here else spark.session_id
+    if application in _supplied:
+        return
+    folder = scratch.create()  # executors that start later fetch the file from it
+    atexit.register(scratch.remove, folder)
+    package = str(executor_zip.write(folder / "ackproof.zip"))
+    if here:
+        spark.sparkContext.addPyFile(package)
+    else:
+        spark.addArtifacts(package, pyfile=True)
+    _supplied.add(application)
 
 
 def load() -> None:
@@ -143,6 +189,8 @@ def session() -> SparkSession:
     dies, or if the cluster does not answer or gives no executor.
     """
     global _running, _scratch  # noqa: PLW0603  a process has one Spark session
+    if _given is not None:
+        return _given
     with _starting:
         if _running is not None and _alive():
             return _running
@@ -260,7 +308,16 @@ def _connect(folder: Path) -> SparkSession:
 
 
 def _check_reachable() -> None:
-    """Raise `AnalysisError` at once if nothing listens: Spark would retry for a minute."""
+    """Raise `AnalysisError` at once if nothing listens: Spark would retry for a minute.
+
+    Spark itself finds the nodes of YARN, by its files, and of Kubernetes.
+    """
+    if _master == "yarn" and not {"HADOOP_CONF_DIR", "YARN_CONF_DIR"} & os.environ.keys():
+        raise AnalysisError(
+            "yarn is found by its configuration: set HADOOP_CONF_DIR to the folder of its files"
+        )
+    if not _master.startswith(("spark://", "sc://")):
+        return
     url = urlsplit(_master)
     where = (url.hostname or "", url.port or _CONNECT_PORT)
     try:

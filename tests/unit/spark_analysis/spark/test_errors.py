@@ -62,7 +62,12 @@ def test_out_of_memory_is_reported_and_the_next_session_works() -> None:
             "storage that the driver and all",
         ),
         ("ModuleNotFoundError: No module named 'ackproof'", "--py-files"),
-        ("ModuleNotFoundError: No module named 'confluent_kafka'", "install it on every worker"),
+        ("ModuleNotFoundError: No module named 'numpy'", "lacks the module numpy, .*every worker"),
+        ("Class org.apache.hadoop.fs.s3a.S3AFileSystem not found", "hadoop:hadoop-aws"),
+        ('No FileSystem for scheme "abfss"', "hadoop:hadoop-azure"),
+        ('No FileSystem for scheme "nowhere"', "the jar of its vendor"),
+        ("UnknownStoreException: s3a://no/: no such bucket", "there is no such bucket"),
+        ("AccessDeniedException: s3a://lake/run", "refuses the keys"),
         # Py4J's message if the JVM ran out of memory before it could report it.
         ("ConnectionRefusedError: [Errno 111] Connection refused", "ran out of memory"),
         ("who knows", "could not finish"),

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import tempfile
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
@@ -119,6 +120,41 @@ def test_a_jvm_that_comes_up_after_an_interrupt_is_ended(
 
 
 @pytest.mark.spark
+def test_yarn_without_its_configuration_is_refused_at_once(monkeypatch, chosen) -> None:
+    for name in ("HADOOP_CONF_DIR", "YARN_CONF_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(AnalysisError, match="set HADOOP_CONF_DIR"):
+        chosen("yarn")
+
+
+def test_yarn_and_kubernetes_are_handed_to_spark(monkeypatch, chosen, tmp_path: Path) -> None:
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
+    for master in ("yarn", "k8s://https://127.0.0.1:1"):
+        assert chosen(master) == master
+
+
+@pytest.fixture
+def chosen(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str]:
+    """Start a session on a master up to the JVM; return the master that it is given."""
+
+    def launch(conf: SparkConf, **_: object) -> None:
+        raise RuntimeError(conf.get("spark.master"))
+
+    def start(master: str) -> str:
+        monkeypatch.setattr(session, "_running", None)
+        monkeypatch.setattr(session, "_master", session.LOCAL)
+        session.choose(master)
+        with pytest.raises(AnalysisError) as refused:
+            session.session()
+        if isinstance(refused.value.__cause__, RuntimeError):
+            return str(refused.value.__cause__)
+        raise refused.value
+
+    monkeypatch.setattr(java_gateway, "launch_gateway", launch)
+    monkeypatch.setattr(session, "stop", lambda: None)
+    return start
+
+
 def test_ctrl_c_in_the_main_thread_is_no_error_of_spark(spark) -> None:
     """SparkContext's own handler loses the KeyboardInterrupt in an error of Py4J."""
     handler = signal.getsignal(signal.SIGINT)
