@@ -59,11 +59,14 @@ def of_comparison(summary: Summary) -> list[str]:
 def _of_group(cells: Sequence[Cell], summary: Summary, among: str) -> list[str]:
     safest = min(cells, key=preference)
     name = fmt.quoted(safest.configuration)
-    if safest.losing:
+    if safest.losing and len(cells) > 1:
         lines = [f"Each of {among or 'these configurations'} lost acked records under its faults."]
+    elif safest.losing:
+        lines = [f"{name} lost acked records under its faults."]
     else:
         use = f"Of {among}, use" if among else "Use"
-        lines = [f"{use} {name}: {_kept(safest, summary)}."]
+        advised = f"{use} {name}: it" if len(cells) > 1 else name
+        lines = [f"{advised} {_kept(safest, summary)}."]
         modelled = {**summary.shared, **safest.settings} if safest.predicted else {}
         lines += filter(None, [price(safest, summary), _beyond(modelled)])
     if safest.safer and (more := _of_settings(safest.safer)) and safest.safer.steps:
@@ -178,12 +181,12 @@ def price(best: Cell, summary: Summary) -> str:
 def _kept(cell: Cell, summary: Summary) -> str:
     runs = f"in {fmt.plural(cell.trials, 'run')}"
     if cell.predicted == "impossible":
-        return f"it lost nothing {runs}, and {_PROVEN}"
+        return f"lost nothing {runs}, and {_PROVEN}"
     likely = (
         f"the model calls a loss {cell.predicted}" if cell.predicted else "no loss was excluded"
     )
     often = f", and up to {fmt.about(cell.lost_share_high)} of such runs may lose"
-    return f"it lost nothing {runs}, but {likely}{often if summary.sampled else ''}"
+    return f"lost nothing {runs}, but {likely}{often if summary.sampled else ''}"
 
 
 def of_run(verdict: Verdict, safer: Safer | None) -> str:

@@ -10,6 +10,7 @@ import pytest
 from ackproof.audit import request
 from ackproof.audit.outputs.summary import summaries
 from ackproof.comparison.summary import summary_of
+from ackproof.report import formatting as fmt
 from ackproof.report import recommendation
 from ackproof.runs.overview import Safer, SaferStep
 from ackproof.runs.verdict import PartAvailability, Word
@@ -100,6 +101,11 @@ def test_no_configuration_is_recommended_if_all_lost(acks_0, acks_1, snapshot):
         update={"verdict": Word.INCONCLUSIVE, "observed": {**acks_1.verdict.observed, "lost": 0}}
     )
     assert advised(acks_1._replace(verdict=unclear)) == []
+
+
+def test_a_configuration_that_ran_alone_is_not_recommended_over_others(acks_1, acks_all) -> None:
+    for made, says in ((acks_all, " lost nothing in 1 run, "), (acks_1, " lost acked records ")):
+        assert advised(made)[0].startswith(f"{fmt.quoted(made.verdict.name)}{says}")
 
 
 def test_the_advice_for_trials_says_how_often_such_runs_may_lose(snapshot):
