@@ -23,6 +23,8 @@ _COUNTED = {
     Effect.REORDERED: ("reordered", "reordered"),
     Effect.UNPROCESSED: ("unprocessed", "unprocessed"),
     Effect.REPROCESSED: ("reprocessed", "reprocessed"),
+    Effect.UNDELIVERED: ("undelivered", "undelivered"),
+    Effect.ARCHIVED: ("archived_unprocessed", "archived-unprocessed"),
     Effect.REMOVED: ("removed", "removed"),
 }
 

@@ -44,8 +44,8 @@ SUBJECTS = (
         keys=r"group\.share\..+|share\.(coordinator\..+|version|acknowledgement\.mode)",
         value=r"(?!0$).+",
         examples=("group.share.*", "share.coordinator.*", "share.version"),
-        consequence="a share group may skip or repeat records (KIP-932): no audit covers it; "
-        "groups of a scenario with `via: share` are predicted and judged",
+        consequence="a share group may skip or repeat records (KIP-932): an audit knows some "
+        "of the brokers' settings; groups of a scenario with `via: share` are predicted and judged",
         answers="predicted and judged only of groups with via: share",
     ),
     Subject(
@@ -79,6 +79,11 @@ SUBJECTS = (
         consequence="state stores and their changelogs may differ from the topics",
     ),
 )
+
+
+def recognises(name: str, key: str, value: object) -> bool:
+    """Whether a setting shows the use of the part with this name."""
+    return any(subject.name == name and subject.has(key, value) for subject in SUBJECTS)
 
 
 def beyond(

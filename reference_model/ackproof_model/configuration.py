@@ -148,7 +148,7 @@ class Profile:
     group_fencing: bool = field(default=True, metadata=_BY_NONE_OF_THEM)
     clients_truncate: bool = field(default=True, metadata=_BY_AUDITS)
     share_groups: bool = field(default=True, metadata=_BY_NONE_OF_THEM)
-    added_share_partitions_from_begin: bool = field(default=True, metadata=_BY_NONE_OF_THEM)
+    added_share_partitions_from_begin: bool = field(default=True, metadata=_BY_AUDITS)
     share_start_only_moves_on: bool = field(default=True, metadata=_BY_NONE_OF_THEM)
 
     @classmethod

@@ -26,7 +26,8 @@ SCHEMA = "ackproof.audit/1"
 class Effect(StrEnum):
     """What a risk does to acked records, or to clients that read and write.
 
-    REFUSED: the client or a broker does not accept the configuration.
+    UNDELIVERED, ARCHIVED: a share group never gets records, or gives them up unprocessed. REFUSED:
+    the client or a broker does not accept the configuration.
     """
 
     LOST = "lost"
@@ -34,6 +35,8 @@ class Effect(StrEnum):
     REORDERED = "reordered"
     UNPROCESSED = "unprocessed"
     REPROCESSED = "reprocessed"
+    UNDELIVERED = "undelivered"
+    ARCHIVED = "archived"
     WRITES_STOP = "writes_stop"
     READS_STOP = "reads_stop"
     REMOVED = "removed"

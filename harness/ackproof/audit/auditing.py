@@ -60,7 +60,7 @@ from ackproof.own_config.configuration import (
 )
 from ackproof.own_config.lookups import Lookups
 from ackproof.own_config.uses import of_audit
-from ackproof.scope import beyond
+from ackproof.scope import SHARE_GROUPS, beyond
 from ackproof_model import removal
 from ackproof_model.kafka_settings import ACKS, ENABLE_IDEMPOTENCE
 
@@ -518,7 +518,8 @@ def _not_looked_at(own: OwnConfig) -> Iterator[str]:
     yield from _open_removal(own)
     settings: Iterable[Mapping[str, Given]] = (own.broker, *(one.settings for one in own.topics))
     for given in settings:
-        for key, text in beyond({key: one.value for key, one in given.items()}):
+        values = {key: one.value for key, one in given.items()}
+        for key, text in beyond(values, judged=(SHARE_GROUPS,)):
             yield f"{key} ({given[key].source}): {text}"
 
 

@@ -35,6 +35,8 @@ _WORDS: Mapping[Effect, tuple[Word, Word]] = {
     Effect.REORDERED: (Word.REORDERS, Word.REORDERS),
     Effect.UNPROCESSED: (Word.SKIPS, Word.SKIPS),
     Effect.REPROCESSED: (Word.REPEATS, Word.REPEATS),
+    Effect.UNDELIVERED: (Word.SKIPS, Word.SKIPS),
+    Effect.ARCHIVED: (Word.SKIPS, Word.SKIPS),
 }
 #: Effects of which a table has one row, with the smallest number of brokers that are down.
 STOPS = (Effect.WRITES_STOP, Effect.READS_STOP)

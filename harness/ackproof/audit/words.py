@@ -18,6 +18,8 @@ EFFECTS: Mapping[Effect, str] = {
     Effect.REORDERED: "records change their order",
     Effect.UNPROCESSED: "consumers skip records",
     Effect.REPROCESSED: "consumers process records again",
+    Effect.UNDELIVERED: "share groups never get records",
+    Effect.ARCHIVED: "share groups give up records",
     Effect.WRITES_STOP: "writes are refused",
     Effect.READS_STOP: "reads are refused",
     Effect.REMOVED: "retention or compaction removes acknowledged records",

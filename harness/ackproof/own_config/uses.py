@@ -18,7 +18,7 @@ from ackproof.own_config.names import OF_ADMIN, is_librdkafka, of_framework
 from ackproof.own_config.parts import has_value
 from ackproof.scenario.kafka_clients import ALIASES
 from ackproof.scenario.kafka_keys import Scope, ignored, known
-from ackproof.scope import SUBJECTS
+from ackproof.scope import SHARE_GROUPS, SUBJECTS, recognises
 from ackproof_model.removal import setting_names
 
 
@@ -192,9 +192,12 @@ def of_audit(
             return Reason.NOT_CHOSEN
         if one.bearer in ("", "count"):
             return elsewhere.reason(one)
-        if why := replaced(one) or _of_others(one):
+        used = one.key in asked[one.bearer] or ALIASES.get(one.key) in asked[one.bearer]
+        # Share groups are a part of which an audit covers some settings.
+        other = None if used and recognises(SHARE_GROUPS, one.key, one.value) else _of_others(one)
+        if why := replaced(one) or other:
             return why
-        if one.key in asked[one.bearer] or ALIASES.get(one.key) in asked[one.bearer]:
+        if used:
             return None
         return by_name(one, release) or (Reason.REFUSED if refused else Reason.NO_RULE)
 

@@ -250,6 +250,78 @@ def test_effect_has_its_failures_and_the_twin_has_not(effect, failures, has, has
     assert failures not in sets(risks(**has_not), effect)
 
 
+SHARES = {"group.share.max.size": "100"}
+REPLICAS, MINIMUM = (
+    f"share.coordinator.state.topic.{key}" for key in ("replication.factor", "min.isr")
+)
+
+
+def of_shares(effect: Effect, kafka: str = "4.3.1", **settings: str) -> dict[str, Risk]:
+    """Return the risks of an effect that only a configuration with a share group has."""
+    own = {f"group.share.{key.replace('_', '.')}": value for key, value in settings.items()}
+    shared = risks(kafka=kafka, broker={**SHARES, **own})
+    plain = {(risk.effect, risk.failures, risk.case) for risk in risks(kafka=kafka)}
+    new = [one for one in shared if (one.effect, one.failures, one.case) not in plain]
+    return {"+".join(one.failures): one for one in new if one.effect is effect}
+
+
+def test_a_share_group_gives_up_a_record_on_which_consumers_crash():
+    [(failures, risk)] = of_shares(Effect.ARCHIVED).items()
+    assert (failures, risk.case) == ("consumer_crash", "B38")
+    assert [(one.setting, one.change) for one in risk.decided_by] == [
+        ("group.share.delivery.count.limit", "10")
+    ]
+    [highest] = of_shares(Effect.ARCHIVED, delivery_count_limit="10").values()
+    assert not highest.decided_by
+    assert not of_shares(Effect.ARCHIVED, kafka="4.1.2")  # has no share groups
+    assert Effect.ARCHIVED not in {one.effect for one in risks(kafka="4.4.0")}
+
+
+def test_a_share_group_begins_at_the_end_of_added_partitions_before_4_4():
+    [(failures, risk)] = of_shares(Effect.UNDELIVERED).items()
+    assert (failures, risk.case) == ("partitions_added", "B37")
+    assert risk.when["share.auto.offset.reset"] == "latest"
+    assert not of_shares(Effect.UNDELIVERED, kafka="4.4.0")
+
+
+def test_the_lock_of_a_share_group_is_compared_with_the_work_on_a_poll():
+    [risk] = of_shares(Effect.REPROCESSED, record_lock_duration_ms="15000").values()
+    assert risk.when["a poll is processed"] == "in more than 15 seconds"
+    assert [one.change for one in risk.decided_by] == ["60000"]
+
+
+@pytest.mark.parametrize(
+    ("replicas", "minimum", "failures"),
+    [
+        ("3", "2", set()),
+        ("1", "1", {"power_loss", "disk_replaced"}),
+        ("3", "1", {"lag+power_loss", "lag+disk_replaced"}),
+    ],
+)
+def test_states_of_share_groups_are_lost_with_few_replicas(replicas, minimum, failures):
+    broker = {**SHARES, REPLICAS: replicas, MINIMUM: minimum}
+    lost = {
+        "+".join(one.failures)
+        for one in risks(kafka="4.0.1", broker=broker)
+        if "__share_group_state" in one.text
+    }
+    assert lost == set()  # has no share groups
+    lost = {
+        "+".join(one.failures)
+        for one in risks(kafka="4.4.0", broker=broker)
+        if "__share_group_state" in one.text
+    }
+    assert lost == failures
+
+
+def test_settings_of_share_groups_are_used_where_a_rule_reads_them():
+    lines = b"group.share.record.lock.duration.ms=15000\ngroup.share.max.size=9\n"
+    audit = audit_clusters(read_texts({"server.properties": lines}, kafka="4.4.0"))
+    assert "group.share.record.lock.duration.ms" in {one.key for one in audit.uses.used}
+    assert "group.share.max.size" in {one.key for one in audit.uses.unused}
+    assert not any("share groups" in one for one in audit.not_looked_at)
+
+
 def test_sets_that_a_defect_loses_are_not_survived_and_their_parts_are():
     lag, crash, move = Failure.LAG, Failure.CRASH, Failure.LEADER_MOVE
     kept = largest_without(((crash, crash, lag), (move, move, move)), ((lag, crash),))
