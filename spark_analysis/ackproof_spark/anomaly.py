@@ -52,7 +52,9 @@ class Anomaly(StrEnum):
     OVER_DELIVERED = "over-delivered", ShownBy.SHARE_GROUPS
     DELIVERED_AFTER_ACCEPT = "delivered-after-accept", ShownBy.SHARE_GROUPS
     ARCHIVED_UNPROCESSED = "archived-unprocessed", ShownBy.SHARE_GROUPS
+    DEAD_LETTER_MISSING = "dead-letter-missing", ShownBy.SHARE_GROUPS
     REDELIVERED = "redelivered", ShownBy.SHARE_GROUPS
+    UNORDERED = "unordered", ShownBy.SHARE_GROUPS
 
 
 def _shown_by(tables: ShownBy) -> tuple[Anomaly, ...]:

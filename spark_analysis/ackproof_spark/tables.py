@@ -168,13 +168,25 @@ ACKNOWLEDGEMENTS = _table("""
     answered_at timestamp?, error string?
 """)
 
+#: The answers that certainly refuse an acknowledgement: the lock of the record had expired. The
+#: second one is the client's own. After others the brokers may have carried it out.
+LOCK_EXPIRED = ("INVALID_RECORD_STATE", "not in flight")
+
 #: One row a partition and share group, when its consumers were asked to end. `lag` counts the
 #: records that are neither accepted nor archived, up to the closing record: the group is at rest in
 #: a partition if it is 0. `earliest`: whether the group has to begin at the log's begin.
-#: `delivery_limit`: how often it may get a record.
+#: `delivery_limit`: how often it may get a record. `dead_letters`: the topic for records that it
+#: gives up. `keys`: the number of keys that the sends of each producer take in turn; null without.
 SHARE_GROUPS = _table("""
     group string, topic string, partition int, start_offset bigint?, lag bigint?, earliest boolean,
-    delivery_limit int
+    delivery_limit int, dead_letters string?, keys int?
+""")
+
+#: One row a dead letter of a share group (KIP-1191): the record that it stands for, as its headers
+#: name it.
+DEAD_LETTERS = _table("""
+    group string, topic string, partition int, offset bigint, delivery_count int?, reason string?,
+    written_at timestamp
 """)
 
 #: Producers from this number on are the probe's, one for each partition. Their sends are in the
@@ -345,6 +357,7 @@ LOCATION = {
     "acquisitions": Path("acquisitions"),
     "acknowledgements": Path("acknowledgements"),
     "share_groups": Path("share_groups.parquet"),
+    "dead_letters": Path("dead_letters.parquet"),
     "probe": Path("probe"),
     "live_partitions": Path("live/partitions.parquet"),
     "live_windows": Path("live/windows"),

@@ -13,6 +13,7 @@ from confluent_kafka import Producer
 from docker import DockerClient
 from rich.console import Console
 
+from ackproof.clients.forwarding import messages_below
 from ackproof.clients.process import ConsumerProcess
 from ackproof.clients.specs import ShareSpec
 from ackproof.cluster.booted import KafkaCluster
@@ -24,6 +25,7 @@ from ackproof.progress import ConsoleReporter
 from ackproof.runs.verdict import Word
 from ackproof.scenario.loader import load
 from ackproof.scenario.share_groups import Acknowledgement
+from ackproof.scenario.topics import SHARES, coordinator_partition
 from ackproof_spark.record import encoder
 from ackproof_spark.tables import LOCATION
 from documented import ROOT
@@ -58,8 +60,8 @@ def filled(cluster: KafkaCluster) -> KafkaCluster:
 @pytest.fixture(scope="module", params=WORDS, ids=lambda java: "java" if java else "librdkafka")
 def recorded(
     filled: KafkaCluster, tmp_path_factory: Any, request: Any
-) -> tuple[tuple[Acknowledgement, ...], Tables]:
-    """The words of a consumer, and its tables when its group is at rest."""
+) -> tuple[tuple[Acknowledgement, ...], Tables, str]:
+    """The words of a consumer, its tables when its group is at rest, and the group."""
     java = request.param
     process = _start(filled, tmp_path_factory.mktemp("share"), java, WORDS[java])
     try:
@@ -69,7 +71,7 @@ def recorded(
         assert process.wait(60) == 0, process.error
     finally:
         process.kill()
-    return WORDS[java], _tables(process)
+    return WORDS[java], _tables(process), group
 
 
 def _start(
@@ -116,7 +118,7 @@ def _lags(cluster: KafkaCluster, group: str) -> dict[int, int | None]:
 
 
 def test_each_record_gets_the_word_of_its_offset_at_each_delivery(recorded) -> None:
-    words, tables = recorded
+    words, tables, _ = recorded
     word = {n: words[n % len(words)] for n in range(SENDS)}
     got = Counter(one["offset"] for one in tables["acquisitions"])
     assert got == {n: LIMIT if word[n] == "release" else 1 for n in range(SENDS)}
@@ -129,10 +131,28 @@ def test_each_record_gets_the_word_of_its_offset_at_each_delivery(recorded) -> N
 
 
 def test_only_accepted_records_are_processed_and_keep_their_names(recorded) -> None:
-    words, tables = recorded
+    words, tables, _ = recorded
     processed = [(one["offset"], one["sequence"]) for one in tables["effects"]]
     accepted = [n for n in range(SENDS) if words[n % len(words)] in ("accept", "renew")]
     assert sorted(processed) == [(n, n) for n in accepted]
+
+
+def test_the_share_coordinator_leads_the_partition_with_the_groups_state(
+    filled: KafkaCluster, recorded
+) -> None:
+    _, _, group = recorded
+    partitions = [key for key in filled.admin.partitions() if key[0] == SHARES]
+    ends = filled.admin.end_offsets(partitions)
+    settings = {"bootstrap.servers": filled.bootstrap_servers}
+    keys = [(one.partition(), one.key()) for one in messages_below(ends, settings)]
+    # A key ends with the number of the partition that the group reads.
+    (partition,) = {
+        number for number, key in keys if group.encode() in key and key.endswith(bytes(4))
+    }
+    metadata = filled.interfaces.metadata
+    assert metadata.share_coordinator(group, "orders", 0) == metadata.leader(SHARES, partition)
+    key = f"{group}:{filled.admin.topic_id('orders')}:0"
+    assert coordinator_partition(key, len(partitions)) == partition
 
 
 def test_a_java_consumer_that_is_killed_leaves_what_it_acquired_and_processed(
@@ -166,6 +186,15 @@ def test_a_java_client_accepts_a_poll_with_the_next_one(
     assert sorted(one["offset"] for one in rows if one["answered_at"]) == list(range(SENDS))
 
 
+def test_the_settings_of_a_group_in_force_are_read_back(filled: KafkaCluster) -> None:
+    filled.admin.set_group("some", {"share.delivery.count.limit": LIMIT})
+    until(
+        lambda: filled.admin.group_settings("some")["share.delivery.count.limit"] == str(LIMIT),
+        "the setting is not in force",
+    )
+    assert filled.admin.group_settings("some")["share.auto.offset.reset"] == "latest"
+
+
 def test_brokers_refuse_a_setting_of_a_group_with_a_reason(cluster: KafkaCluster) -> None:
     with pytest.raises(ClusterError, match="the group 'other' cannot be configured") as refused:
         cluster.admin.set_group("other", {"share.record.lock.duration.ms": 10})
@@ -176,7 +205,11 @@ def test_brokers_refuse_a_setting_of_a_group_with_a_reason(cluster: KafkaCluster
 @pytest.mark.spark
 @pytest.mark.parametrize(
     "name",
-    ["b37-share-group-and-added-partitions", "b38-share-group-gives-up", "b40-lock-expires"],
+    [
+        *("b37-share-group-and-added-partitions", "b38-share-group-gives-up"),
+        *("b39-dead-letters-below-min-isr", "b40-lock-expires"),
+        "b41-log-shorter-than-share-state",
+    ],
 )
 def test_each_case_shows_its_anomaly_and_its_twin_does_not(
     name: str, engine: DockerClient, tmp_path: Path

@@ -171,14 +171,14 @@ def take(
         copies: dict[_Source, Counter[str]] = defaultdict(Counter)
         first_copy: dict[_Source, tuple[int, int]] = {}
         group_ends = {key: end for key, end in ends.items() if key[0] in topics}
-        for topic, key, value, at in _records(group_ends, settings):
-            name = decode(value)
+        for message in messages_below(group_ends, settings):
+            key, name = message.key() or b"", decode(message.value() or b"")
             if name is None or name[0] != token or len(key) != KEY.size:
                 continue
             partition, offset, consumer = KEY.unpack(key)
             record = (partition, offset, *name[1:])
-            copies[record][topic] += 1
-            first_copy.setdefault(record, (consumer, at))
+            copies[record][message.topic()] += 1
+            first_copy.setdefault(record, (consumer, message.timestamp()[1] * 1000))
         effects: dict[int, list[tuple[int, ...]]] = defaultdict(list)
         for record, counts in copies.items():
             consumer, at = first_copy[record]
@@ -194,10 +194,13 @@ def take(
             stream.close()
 
 
-def _records(
+def messages_below(
     ends: Mapping[tuple[str, int], int], settings: Mapping[str, Any]
-) -> Iterator[tuple[str, bytes, bytes, int]]:
-    """Yield topic, key, value and timestamp (microseconds) of committed records below `ends`."""
+) -> Iterator[Message]:
+    """Yield the committed records below `ends`.
+
+    Raises `WorkloadError` if they cannot be read.
+    """
     from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
     consumer = Consumer(
@@ -218,15 +221,14 @@ def _records(
                 received_at = time.monotonic()
             elif time.monotonic() - received_at > _READ_S:
                 raise WorkloadError(
-                    f"forwarded records cannot be read: {sorted(unfinished)} returned nothing for "
+                    f"records cannot be read to the end: {sorted(unfinished)} returned nothing for "
                     f"{_READ_S:g} s",
                     hint="An open transaction blocks read_committed consumers at the LSO.",
                 )
             for message in polled:
-                key = message.topic(), message.partition()
-                if message.error() is None and message.offset() < ends[key]:
-                    at = message.timestamp()[1] * 1000
-                    yield key[0], message.key() or b"", message.value() or b"", at
+                end = ends[message.topic(), message.partition()]
+                if message.error() is None and message.offset() < end:
+                    yield message
             for key in list(unfinished):
                 (position,) = consumer.position([TopicPartition(*key)])
                 if position.offset >= ends[key]:

@@ -29,6 +29,7 @@ from ackproof.clients.poll_recorder import Read, ShareRecorder
 from ackproof.clients.shared_page import Order, ProgressPage, State, now_us
 from ackproof.clients.specs import ConsumerSpec
 from ackproof.errors import WorkloadError
+from ackproof_spark.tables import LOCK_EXPIRED
 
 #: Maximum seconds of a poll, and between two checks for a stop.
 _POLL_S = 0.1
@@ -38,9 +39,6 @@ _TYPES = {
     "release": AcknowledgeType.RELEASE,
     "reject": AcknowledgeType.REJECT,
 }
-
-#: The client no longer has the record in flight, as after its lock has expired.
-_NOT_IN_FLIGHT = "not in flight"
 
 
 class ShareLoop:
@@ -138,7 +136,7 @@ class ShareLoop:
             try:
                 self._consumer.acknowledge(message, _TYPES[kind])
             except IllegalStateException:
-                self._recorder.answered(message.partition(), [message.offset()], _NOT_IN_FLIGHT)
+                self._recorder.answered(message.partition(), [message.offset()], LOCK_EXPIRED[1])
         try:
             answers = self._consumer.commit_sync(GROUP_REQUEST_S)
         except KafkaException as error:

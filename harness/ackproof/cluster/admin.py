@@ -161,6 +161,17 @@ class Admin:
                 hint="Check its group_settings, and the limits group.share.* in cluster.settings.",
             ) from error
 
+    def group_settings(self, group: str) -> dict[str, str]:
+        """Return a group's settings in force; raise ClusterError without an answer."""
+        resource = ConfigResource(ResourceType.GROUP, group)
+        try:
+            (answer,) = self.client().describe_configs([resource]).values()
+            return {name: entry.value for name, entry in answer.result(timeout=60).items()}
+        except KafkaException as error:
+            raise ClusterError(
+                f"the settings of the group {group!r} are unknown: {refusal(error)}"
+            ) from error
+
     def begin_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the earliest offset of each partition.
 

@@ -14,6 +14,7 @@ from ackproof.cluster.booted import KafkaCluster
 from ackproof.cluster.hanging_transactions import HangingTransaction, HangingTransactions
 from ackproof.cluster.share_groups import ShareGroups, SharePosition
 from ackproof.errors import ClusterError
+from ackproof.execution.dead_letters import take_dead_letters
 from ackproof.execution.final_log import take_final_log
 from ackproof.execution.run_state import RunCluster, RunState, now
 from ackproof.observation import broker_log
@@ -21,7 +22,8 @@ from ackproof.progress import Reporter
 from ackproof.proxy.follower_fetches import topic_id
 from ackproof.scenario.model import Scenario
 from ackproof.scenario.removal import removes
-from ackproof.scenario.share_groups import AUTO_OFFSET_RESET
+from ackproof.scenario.share_groups import AUTO_OFFSET_RESET, DEAD_LETTERS, DELIVERY_COUNT_LIMIT
+from ackproof.scenario.types import setting_text
 from ackproof.waiting import last_result, wait_for
 from ackproof_faults import FaultError, Schedule
 from ackproof_faults.interfaces.cluster import Cluster, TopicPartition
@@ -214,7 +216,12 @@ def run_final_phase(
     if clients.consumers:
         if scenario.share_groups and cluster.share_groups is not None:
             with reporter.phase("waiting for share groups to be at rest"):
-                run.troubles += await_rest(scenario, cluster.share_groups, ends, clients, run)
+                in_force = {one: cluster.admin.group_settings(one) for one in scenario.share_groups}
+                run.troubles += other_settings(scenario, in_force)
+                run.troubles += await_rest(
+                    scenario, cluster.share_groups, ends, clients, run, in_force=in_force
+                )
+            take_dead_letters(scenario, cluster, run)
         with reporter.phase("consuming to the end"):
             run.troubles += clients.finish_consumers(ends)
             _take_forwarded(scenario, cluster, run)
@@ -247,6 +254,16 @@ def run_final_phase(
         run.troubles += appended_since(ends, cluster.admin.end_offsets)
 
 
+def other_settings(scenario: Scenario, in_force: Mapping[str, Mapping[str, str]]) -> list[str]:
+    """Return the settings of share groups in force that are not those of the scenario."""
+    return [
+        f"the share group {name} has {key}={settings.get(key)}, and the scenario sets {wanted}"
+        for name, settings in in_force.items()
+        for key, value in scenario.workload.consumers[name].share_settings.items()
+        if settings.get(key) != (wanted := setting_text(value))
+    ]
+
+
 def await_rest(
     scenario: Scenario,
     groups: ShareGroups,
@@ -254,17 +271,20 @@ def await_rest(
     clients: ClientSupervisor,
     run: RunState,
     *,
+    in_force: Mapping[str, Mapping[str, str]],
     within_s: float = CONSUME_S,
 ) -> list[str]:
     """Wait until no share group has a record left, and store what each has; return troubles.
 
+    `in_force`: the settings of each group.
     Its consumers go on meanwhile. The closing records are delivered, too, so that a group at rest
     has passed every record.
     """
     wanted = {partition for partition in ends if partition[0] == scenario.workload.topic}
     troubles, rows = [], []
     for name in scenario.share_groups:
-        group = scenario.workload.consumers[name]
+        settings = in_force[name]
+        limit = settings.get(DELIVERY_COUNT_LIMIT, scenario.delivery_limit(name))
 
         def left(name: str = name) -> dict[TopicPartition, SharePosition]:
             clients.restart_crashed()
@@ -289,8 +309,10 @@ def await_rest(
             {
                 **asdict(position),
                 "group": name,
-                "earliest": group.share_settings[AUTO_OFFSET_RESET] == "earliest",
-                "delivery_limit": scenario.delivery_limit(name),
+                "earliest": settings[AUTO_OFFSET_RESET] == "earliest",
+                "delivery_limit": int(limit),
+                "dead_letters": settings.get(DEAD_LETTERS) or None,
+                "keys": scenario.workload.keys,
             }
             for partition, position in positions.items()
             if partition in wanted

@@ -148,6 +148,8 @@ def tables_of_clients(evidence: Evidence) -> Iterator[str]:
     if scenario.workload.transactions is not None:
         implied["transactions"] = "transactional producers"
     implied |= {table: "consumers" for table, names in of_groups.items() if names}
+    if any(map(scenario.dead_letters, shared)) and not evidence.files("dead_letters"):
+        yield "the scenario has a topic for dead letters, and the table dead_letters is missing"
     for table, clients in implied.items():
         files = evidence.files(table)
         if not files:

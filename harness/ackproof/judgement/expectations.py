@@ -45,7 +45,13 @@ ANOMALY_OF = {
 
 #: Anomalies that a client which ended early shows as well.
 OF_UNFINISHED_WORK = tuple(
-    map(str, (Anomaly.UNPROCESSED, Anomaly.UNDELIVERED, Anomaly.ARCHIVED_UNPROCESSED))
+    map(
+        str,
+        (
+            *(Anomaly.UNPROCESSED, Anomaly.UNDELIVERED),
+            *(Anomaly.ARCHIVED_UNPROCESSED, Anomaly.DEAD_LETTER_MISSING),
+        ),
+    )
 )
 
 #: The word before `readable` or `writable`, by the probe's answer.
@@ -63,6 +69,10 @@ def inapplicable(scenario: Scenario) -> list[str]:
     shared = scenario.share_groups
     if not shared:
         anomalies += OF_SHARE_GROUPS
+    elif not any(map(scenario.dead_letters, shared)):
+        anomalies.append(Anomaly.DEAD_LETTER_MISSING)
+    if shared and scenario.workload.keys is None:
+        anomalies.append(Anomaly.UNORDERED)
     if len(shared) == len(scenario.workload.consumers):  # a share group may reprocess, too
         anomalies += [one for one in OF_CONSUMERS if not shared or one is not Anomaly.REPROCESSED]
     if not (scenario.workload.consumers or scenario.workload.probe):

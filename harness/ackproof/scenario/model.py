@@ -14,7 +14,7 @@ from ackproof.kafka_versions import DEFAULT_KAFKA, FEATURES_SINCE, numbers
 from ackproof.scenario.client import ClientLibrary, with_clients
 from ackproof.scenario.cluster import ClusterSpec
 from ackproof.scenario.cluster_kinds import ClusterKind, cluster_kind_of
-from ackproof.scenario.share_groups import DELIVERY_COUNT_LIMIT
+from ackproof.scenario.share_groups import DEAD_LETTERS, DELIVERY_COUNT_LIMIT
 from ackproof.scenario.topics import SHARES, TopicSpec, internal_topics
 from ackproof.scenario.types import KafkaVersion, StrictModel
 from ackproof.scenario.workload import Senders, Sends, Workload, senders_of
@@ -86,7 +86,9 @@ class Expect(StrictModel):
     over_delivered: Expectation = "none"
     delivered_after_accept: Expectation = "none"
     archived_unprocessed: Expectation = "none"
+    dead_letter_missing: Expectation = "none"
     redelivered: Expectation = "any"
+    unordered: Expectation = "any"
     failed: Expectation = "any"
     unknown: Expectation = "any"
     removed: Expectation = Field(
@@ -255,6 +257,11 @@ class Scenario(StrictModel):
     def share_groups(self) -> list[str]:
         groups = self.workload.consumers.items()
         return [name for name, group in groups if group.via == "share"]
+
+    def dead_letters(self, group: str) -> str | None:
+        """Return the topic for records that a share group gives up; None without one."""
+        topic = self.workload.consumers[group].group_settings.get(DEAD_LETTERS)
+        return None if topic is None else str(topic)
 
     def delivery_limit(self, group: str) -> int:
         """Return how often a share group may get a record: by default five times."""

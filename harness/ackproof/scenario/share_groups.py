@@ -31,6 +31,10 @@ SINCE = (4, 2)
 AUTO_OFFSET_RESET = "share.auto.offset.reset"
 DELIVERY_COUNT_LIMIT = "share.delivery.count.limit"
 LOCK_DURATION = "share.record.lock.duration.ms"
+#: The topic for records that the group gives up (KIP-1191), and the setting with which that topic
+#: allows it.
+DEAD_LETTERS = "errors.deadletterqueue.topic.name"
+TAKES_DEAD_LETTERS = "errors.deadletterqueue.group.enable"
 
 #: The settings of a share group, and the first version that has them (`GroupConfig`).
 GROUP_SETTINGS = {
@@ -45,5 +49,5 @@ GROUP_SETTINGS = {
     "share.partition.max.record.locks": (4, 3),
     "share.renew.acknowledge.enable": (4, 3),
     "errors.deadletterqueue.copy.record.enable": (4, 4),
-    "errors.deadletterqueue.topic.name": (4, 4),
+    DEAD_LETTERS: (4, 4),
 }

@@ -8,7 +8,13 @@ from collections.abc import Iterator
 from ackproof.kafka_versions import numbers
 from ackproof.scenario.librdkafka import require_accepted
 from ackproof.scenario.model import Scenario
-from ackproof.scenario.share_groups import DELIVERY_COUNT_LIMIT, GROUP_SETTINGS, SINCE
+from ackproof.scenario.share_groups import (
+    DEAD_LETTERS,
+    DELIVERY_COUNT_LIMIT,
+    GROUP_SETTINGS,
+    SINCE,
+    TAKES_DEAD_LETTERS,
+)
 from ackproof.scenario.types import Problem, YamlPath, padding
 from ackproof.scenario.workload import ConsumerGroup
 
@@ -111,6 +117,16 @@ def _of_settings(scenario: Scenario, group: ConsumerGroup) -> Iterator[Problem]:
         elif GROUP_SETTINGS[key] > numbers(scenario.kafka):
             since = ".".join(map(str, GROUP_SETTINGS[key]))
             yield where, f"Kafka {scenario.kafka} has no {key}, which came with {since}: remove it"
+    letters = group.group_settings.get(DEAD_LETTERS)
+    spec = scenario.topics.get(str(letters))
+    if letters is not None and (
+        spec is None or str(spec.settings.get(TAKES_DEAD_LETTERS, "")).lower() != "true"
+    ):
+        yield (
+            ("group_settings", DEAD_LETTERS),
+            f"{letters!r} takes no dead letters: add it to topics, with the setting "
+            f"{TAKES_DEAD_LETTERS}: true",
+        )
     limit = group.group_settings.get(DELIVERY_COUNT_LIMIT, 1)
     if not (isinstance(limit, int) and limit >= 1):
         yield ("group_settings", DELIVERY_COUNT_LIMIT), f"{limit!r} is not a whole number from 1"

@@ -31,5 +31,6 @@ def acknowledged(run: StoredRun, kind: str) -> DataFrame:
 
 
 def at_rest(run: StoredRun) -> DataFrame:
-    """Return group, topic, partition and `earliest` of the partitions at rest."""
-    return run["share_groups"].where("lag = 0").select("group", *PARTITION, "earliest")
+    """Return group, topic, partition, `earliest` and `dead_letters` of the partitions at rest."""
+    rows = run["share_groups"].where("lag = 0")
+    return rows.select("group", *PARTITION, "earliest", "dead_letters")

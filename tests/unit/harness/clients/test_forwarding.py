@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from confluent_kafka import KafkaError, Producer
+from confluent_kafka import KafkaError, Message, Producer
 
 from ackproof.clients import forwarding
 from ackproof.clients.forwarding import KEY
@@ -83,7 +83,8 @@ SEND = encoder(run_id=RUN, producer=4, size=40)
 
 def made(topic: str, sequence: int, *, consumer: int = 0, value: bytes | None = None):
     key = KEY.pack(sequence % 2, 100 + sequence, consumer)
-    return topic, key, SEND(sequence) if value is None else value, 1_000_000 + sequence
+    content = SEND(sequence) if value is None else value
+    return Message(topic, value=content, key=key, timestamp=(1, 1000 + sequence))
 
 
 @pytest.fixture
@@ -92,7 +93,7 @@ def taken(tmp_path, monkeypatch):
 
     def take(*records, topics=("invoices", "audit")):
         run_dir = tmp_path / "some-folder"
-        monkeypatch.setattr(forwarding, "_records", lambda places, settings: iter(records))
+        monkeypatch.setattr(forwarding, "messages_below", lambda places, settings: iter(records))
         forwarding.take(
             run_dir, run_id=RUN, source="orders", groups={"g": topics}, ends={}, settings={}
         )
@@ -108,7 +109,7 @@ def test_an_effect_names_its_source_record_and_its_consumer(taken):
     assert (row["topic"], row["partition"], row["offset"]) == ("orders", 1, 107)
     assert (row["producer"], row["sequence"]) == (4, 7)
     assert (row["consumer"], row["group"], row["run_id"]) == (3, "g", RUN)
-    assert row["processed_at"].timestamp() == pytest.approx(1.000007)
+    assert row["processed_at"].timestamp() == pytest.approx(1.007)
 
 
 @pytest.mark.parametrize(
@@ -127,6 +128,6 @@ def test_records_of_another_run_are_no_effects(taken):
     records = [
         made("invoices", 7, value=other),
         made("invoices", 7, value=b"end of run"),
-        ("invoices", b"", SEND(7), 1),
+        Message("invoices", value=SEND(7), key=b"", timestamp=(1, 1)),
     ]
     assert taken(*records, topics=["invoices"]) == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ackproof.cluster.share_groups import ShareGroups, SharePosition
 from ackproof.errors import ClusterError
-from ackproof.execution.final_phase import await_rest
+from ackproof.execution.final_phase import await_rest, other_settings
 from ackproof.scenario.loader import validate
 from support.run_directories import small
 
@@ -61,12 +61,23 @@ class Groups:
         return [SharePosition(topic="orders", partition=0, start_offset=5, lag=lag)]
 
 
+IN_FORCE = {
+    "workers": {
+        "share.auto.offset.reset": "earliest",
+        "share.delivery.count.limit": "3",
+        "errors.deadletterqueue.topic.name": "dlq.orders",
+    }
+}
+
+
 def rest(groups: Groups, within_s: float):
     document = small()
     document["workload"]["consumers"] = {"workers": {"via": "share"}}
     run, clients = Run(), Clients()
     ends = {("orders", 0): 9, ("other", 0): 1}
-    troubles = await_rest(validate(document), groups, ends, clients, run, within_s=within_s)
+    troubles = await_rest(
+        validate(document), groups, ends, clients, run, in_force=IN_FORCE, within_s=within_s
+    )
     return troubles, run.tables["share_groups"], clients
 
 
@@ -82,8 +93,28 @@ def test_consumers_go_on_until_their_group_has_nothing_left():
             "start_offset": 5,
             "lag": 0,
             "earliest": True,
-            "delivery_limit": 5,
+            "delivery_limit": 3,
+            "dead_letters": "dlq.orders",
+            "keys": None,
         }
+    ]
+
+
+def test_before_4_3_the_limit_is_the_brokers():
+    document = small(cluster={"settings": {"group.share.delivery.count.limit": 7}})
+    document["workload"]["consumers"] = {"workers": {"via": "share"}}
+    run, old = Run(), {"workers": {"share.auto.offset.reset": "latest"}}
+    await_rest(validate(document), Groups(0), {("orders", 0): 9}, Clients(), run, in_force=old)
+    (row,) = run.tables["share_groups"]
+    assert (row["delivery_limit"], row["earliest"], row["dead_letters"]) == (7, False, None)
+
+
+def test_a_setting_that_is_not_in_force_is_a_trouble():
+    document = small()
+    limit = {"share.delivery.count.limit": 2}
+    document["workload"]["consumers"] = {"workers": {"via": "share", "group_settings": limit}}
+    assert other_settings(validate(document), IN_FORCE) == [
+        "the share group workers has share.delivery.count.limit=3, and the scenario sets 2"
     ]
 
 

@@ -9,6 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from ackproof.clients.scenario_specs import ClientSpecs
+from ackproof.judgement.expectations import inapplicable
 from ackproof.prediction.predict import predict
 from ackproof.scenario.loader import validate
 from ackproof_model import share_groups
@@ -94,6 +95,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         scenario({**GROUP, "group_settings": {"share.delivery.count.limit": 3}}, kafka="4.2.0"),
         "Kafka 4.2.0 has no share.delivery.count.limit, which came with 4.3: remove it",
     ),
+    "a topic for dead letters that does not exist": (
+        scenario({**GROUP, "group_settings": {"errors.deadletterqueue.topic.name": "dlq.orders"}}),
+        "'dlq.orders' takes no dead letters: add it to topics, with the setting",
+    ),
     "a limit that is none": (
         scenario({**GROUP, "group_settings": {"share.delivery.count.limit": 0}}),
         "0 is not a whole number from 1",
@@ -152,6 +157,18 @@ def test_without_words_the_client_accepts_a_poll_with_the_next_one() -> None:
     (spec,) = ClientSpecs(validate(document), Path("one"), bootstrap_servers="b:1").consumers()
     assert spec.share is not None
     assert spec.share.acknowledge == ()
+
+
+def test_a_group_may_have_dead_letters() -> None:
+    group = {**GROUP, "group_settings": {"errors.deadletterqueue.topic.name": "dlq.orders"}}
+    topics = {
+        "orders": {},
+        "dlq.orders": {"settings": {"errors.deadletterqueue.group.enable": True}},
+    }
+    found = validate(scenario(group, topics=topics))
+    assert found.dead_letters("workers") == "dlq.orders"
+    assert not {"dead-letter-missing"} & {*inapplicable(found)}
+    assert {"dead-letter-missing", "unordered"} <= {*inapplicable(validate(scenario()))}
 
 
 def test_the_group_begins_at_the_first_record_unless_it_is_told_otherwise() -> None:
