@@ -13,7 +13,7 @@ from ackproof_spark.checks.comparison import Comparison, compare
 from ackproof_spark.forensics.cases import FaultKind, Settings
 from ackproof_spark.forensics.causes import Cause, explain
 from ackproof_spark.forensics.differences import compare_replicas
-from ackproof_spark.metrics import as_metrics, metric_questions
+from ackproof_spark.metrics import as_metrics, metric_questions, processing
 from ackproof_spark.reading.run_tables import RunTables, StoredRun
 from ackproof_spark.spark.functions import SparkSession
 from ackproof_spark.spark.small_data import FEW, answers, small_plans
@@ -66,6 +66,8 @@ def analyse(
         questions = metric_questions(
             run["ledger"], stopped=stopped, faults_ended_at=faults_ended_at
         )
+        if run.has("effects"):
+            questions["processing"] = processing(run["ledger"], run["effects"])
         if len(settings) > 1:
             questions["outcomes"] = run["ledger"].groupBy("topic", "outcome").count()
             questions["anomalies"] = run["anomalies"].groupBy("topic", "anomaly").count()

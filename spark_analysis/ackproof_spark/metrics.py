@@ -73,6 +73,34 @@ def metric_questions(
     }
 
 
+def processing(ledger: DataFrame, effects: DataFrame) -> DataFrame:
+    """Return in one row how often groups of consumers processed acked records, and how late.
+
+    `once`, `again` and `never` count records, for each group that reads their topic and processed a
+    record. The latency is from the send to the first processing, by any clock of this machine.
+    """
+    record = ["topic", "producer", "sequence"]
+    acked = ledger.where((F.col("outcome") == Outcome.ACKED) & F.col("sent_at").isNotNull())
+    groups = effects.select("group", "topic").distinct()
+    times = effects.groupBy("group", *record).agg(
+        F.count("*").alias("times"), F.min("processed_at").alias("processed_at")
+    )
+    each = (
+        acked.where(f"producer < {PROBE_PRODUCERS}")
+        .select(*record, "sent_at")
+        .join(F.broadcast(groups), "topic")
+        .join(times, ["group", *record], "left")
+    )
+    latency = F.unix_micros("processed_at") - F.unix_micros("sent_at")
+    return each.agg(
+        F.count_if(F.col("times") == 1).alias("once"),
+        F.count_if(F.col("times") > 1).alias("again"),
+        F.count_if(F.col("times").isNull()).alias("never"),
+        quantiles(latency, _PERCENTILES.values()).alias("latency"),
+        F.max(latency).alias("longest"),
+    )
+
+
 def as_metrics(answered: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
     """Return the metrics of a run by their names in `verdict.json`.
 
@@ -80,8 +108,9 @@ def as_metrics(answered: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
     stopped for good. `acked_per_s`: over that time. `unavailability_s`: of the worst partition, see
     `unavailability`, or of a producer that stopped. `ack_latency_ms`: from send to ack, None if
     nothing was acked. `unacked_partitions`: TOPIC-N of partitions with sends and without acks. All
-    times are 0 for a run without sends.
+    times are 0 for a run without sends. `processing`: None without the question of that name.
     """
+    processed = next(iter(answered.get("processing", ())), None)
     (sends,), (worst,) = answered["sends"], answered["worst"]
     duration_s = ((sends["last"] or 0) - (sends["first"] or 0)) / 1e6
     return {
@@ -91,6 +120,11 @@ def as_metrics(answered: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
         "unavailability_gap_s": UNAVAILABILITY_GAP_S,
         "ack_latency_ms": _latency(sends["latency"], sends["longest"]),
         "unacked_partitions": list(worst["unacked"]),
+        "processing": processed
+        and {
+            **{name: processed[name] for name in ("once", "again", "never")},
+            "latency_ms": _latency(processed["latency"], processed["longest"]),
+        },
     }
 
 

@@ -25,7 +25,15 @@ from ackproof.errors import AckproofError, ScenarioError
 from ackproof.judgement.overview.safer import durability_of
 from ackproof.runs.directory import disk_errors, read_plan, read_record, read_verdict, write_model
 from ackproof.runs.overview import Safer
-from ackproof.runs.verdict import FaultReport, Latency, Likelihood, Record, Verdict, Word
+from ackproof.runs.verdict import (
+    FaultReport,
+    Latency,
+    Likelihood,
+    Processing,
+    Record,
+    Verdict,
+    Word,
+)
 from ackproof.scenario.loader import Configured, load, load_all
 from ackproof.scenario.selection import share
 from ackproof.scenario.types import setting_text
@@ -63,6 +71,7 @@ class Measures(Record):
     acked_per_s: float
     ack_latency_ms: Latency | None
     ack_latency_at_most_ms: Latency | None = None
+    processing: Processing | None = None
     times: Literal["measured", "at most", "unknown"] = "measured"
     #: In order, with their targets.
     faults: list[str] = Field(default_factory=list)
@@ -114,6 +123,7 @@ def measures(verdict: Verdict, safer: Safer | None = None) -> Measures:
         acked_per_s=metrics.acked_per_s,
         ack_latency_ms=metrics.ack_latency_ms,
         ack_latency_at_most_ms=metrics.ack_latency_at_most_ms,
+        processing=metrics.processing,
         times=metrics.times,
         faults=begun(faults),
         safer=safer,

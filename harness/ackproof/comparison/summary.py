@@ -88,6 +88,9 @@ class Cell(Record):
     #: Both are empty with acks=0: no broker answers.
     ack_latency_ms: dict[str, Spread]
     ack_latency_at_most_ms: dict[str, Spread] = Field(default_factory=dict)
+    #: Records by how often consumers processed them: `once`, `again`, `never`. Empty without any.
+    processed: dict[str, Spread] = Field(default_factory=dict)
+    processing_latency_ms: dict[str, Spread] = Field(default_factory=dict)
     safer: Safer | None
     faults: list[str] = Field(default_factory=list)
 
@@ -302,6 +305,8 @@ def _cell(
     interval = statistics.interval(count, progress.design, progress.look_of[name])
     stopped = Counter(error for item in measured for error in set(item.stopped))
 
+    processings = [item.processing for item in counted if item.processing]
+
     def spread(measure: str) -> Spread | None:
         values = [getattr(item, measure) for item in counted]
         return _spread([value for value in values if value is not None])
@@ -349,6 +354,12 @@ def _cell(
         acked_per_s=spread("acked_per_s"),
         ack_latency_ms=latency([item.ack_latency_ms for item in counted]),
         ack_latency_at_most_ms=latency([item.ack_latency_at_most_ms for item in counted]),
+        processed={
+            key: counted_times
+            for key in ("once", "again", "never")
+            if (counted_times := _spread([getattr(one, key) for one in processings]))
+        },
+        processing_latency_ms=latency([one.latency_ms for one in processings]),
         safer=next((item.safer for item in counted if item.safer), None),
         faults=counted[0].faults if len({tuple(item.faults) for item in counted}) == 1 else [],
     )

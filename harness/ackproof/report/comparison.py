@@ -101,6 +101,13 @@ def questions(summary: Summary) -> list[Question]:
     ]
     if any(cell.duplicated and cell.duplicated.high for cell in cells):
         asked.append(("How many are written twice?", "twice", lambda c: _spread(c.duplicated)))
+    if any(cell.processed for cell in cells):
+        asked += [
+            ("How many are processed once?", "processed once", partial(_processed, "once")),
+            ("How many are processed again?", "processed again", partial(_processed, "again")),
+            ("How many are never processed?", "never processed", partial(_processed, "never")),
+            ("How long until one is processed (p50 / p99)?", "processed after", _processed_after),
+        ]
     if any(cell.stopped for cell in cells):
         asked.append(("Does a producer stop for good?", "stops", _stopped))
     asked.append(("As the scenario expects?", "as expected", _expected))
@@ -237,6 +244,18 @@ def _latency(summary: Summary, cell: Cell) -> Answer:
     if cell.acked and cell.sent and cell.acked.median < _ALL * cell.sent.median:
         note = f"of the {fmt.about(cell.acked.median / cell.sent.median)} that were acked"
     return Answer(text=f"{p50} / {p99}", note=note)
+
+
+def _processed(times: str, cell: Cell) -> Answer:
+    return _spread(cell.processed.get(times))
+
+
+def _processed_after(cell: Cell) -> Answer:
+    latency = cell.processing_latency_ms
+    if not latency:
+        return Answer(text=_NOTHING)
+    p50, p99 = (_limit(cell) + fmt.duration(latency[key].median) for key in ("p50", "p99"))
+    return Answer(text=f"{p50} / {p99}")
 
 
 def _stopped(cell: Cell) -> Answer:

@@ -212,6 +212,15 @@ class Step(Record):
     partitions: list[PartitionState]
 
 
+class Processing(Record):
+    """How often groups of consumers processed acked records, and how long after the send."""
+
+    once: Count
+    again: Count
+    never: Count
+    latency_ms: Latency | None
+
+
 class Metrics(Record):
     """Throughput, availability and latency.
 
@@ -233,6 +242,8 @@ class Metrics(Record):
     unacked_partitions: list[str] = []
     #: None without `workload.probe`.
     probe: ProbeMetrics | None = None
+    #: None without consumers, and if none processed a record.
+    processing: Processing | None = None
 
 
 class CauseReport(Record):

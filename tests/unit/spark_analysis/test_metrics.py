@@ -6,10 +6,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from ackproof_spark.metrics import as_metrics, metric_questions, unavailability
+from ackproof_spark.metrics import as_metrics, metric_questions, processing, unavailability
 from ackproof_spark.reading.run_tables import StoredRun
 from ackproof_spark.spark.small_data import answers, small_plans
-from spark_histories import parse, write_run
+from spark_histories import _START, parse, write_run, write_table
 
 pytestmark = pytest.mark.spark
 
@@ -188,3 +188,34 @@ def test_percentiles_of_a_small_run_are_exact_however_its_rows_are_divided(spark
     )
     latency = as_metrics(answers(**metric_questions(rows)))["ack_latency_ms"]
     assert latency == {"p50": 19_999, "p95": 37_999, "p99": 39_599, "p999": 39_959, "max": 39_999}
+
+
+def test_processing_counts_acked_records_of_each_group_and_their_delay(spark, tmp_path):
+    """Sequence 0 is processed by both groups, 1 twice by one, 2 by none, and 3 was not acked."""
+    sends = [f"1/{n} to 0: acked at {n} [{n}-{n}.1]" for n in range(3)]
+    run_dir = _run(tmp_path, *sends, "1/3 to 0: failed X [3-3.1]")
+    effects = [("g", 0, 1.0), ("h", 0, 0.5), ("g", 1, 3.0), ("g", 1, 2.0), ("g", 3, 9.0)]
+    rows = [
+        {
+            "group": group,
+            "consumer": 0,
+            "topic": "t",
+            "partition": 0,
+            "offset": n,
+            "producer": 1,
+            "sequence": n,
+            "processed_at": _START + timedelta(seconds=at),
+        }
+        for group, n, at in effects
+    ]
+    write_table(run_dir, "effects", rows)
+    run = StoredRun(spark=spark, run_dir=run_dir)
+    asked = metric_questions(run["ledger"]) | {
+        "processing": processing(run["ledger"], run["effects"])
+    }
+    with small_plans(spark, rows=0):
+        found = as_metrics(answers(**asked))["processing"]
+    assert (found["once"], found["again"], found["never"]) == (2, 1, 3)
+    assert (found["latency_ms"]["p50"], found["latency_ms"]["max"]) == (1000.0, 1000.0)
+    with small_plans(spark, rows=0):
+        assert as_metrics(answers(**metric_questions(run["ledger"])))["processing"] is None

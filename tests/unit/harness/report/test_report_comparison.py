@@ -18,7 +18,7 @@ from ackproof.report import certainty, comparison, comparison_plots, premise, re
 from ackproof.report.html import plot_data, write_html
 from ackproof.report.paper import markdown, require_writable, write_paper
 from ackproof.report.terminal import print_comparison
-from ackproof.runs.verdict import Verdict
+from ackproof.runs.verdict import Processing, Verdict
 from ackproof.scenario.loader import load
 from support.snapshots import plain
 from support.trial_summaries import RISKY, SAFE, WORSE, summary, trial
@@ -156,6 +156,36 @@ def test_times_that_a_slow_producer_makes_unreliable_say_so() -> None:
         assert ("was not measured" in price) != said
     assert any(note.startswith("Not measured: ") for note in comparison.notes(slow))
     assert not any(note.startswith("Not measured: ") for note in comparison.notes(summary()))
+
+
+def test_what_consumers_processed_is_asked_where_there_are_some() -> None:
+    briefs = [each.brief for each in comparison.questions(summary())]
+    assert not [brief for brief in briefs if "processed" in brief]
+    one = trial(SAFE, 1, lost=0, away=1.0, p99=10)
+    measures = one.measures
+    assert measures is not None
+    processing = Processing(once=90, again=8, never=2, latency_ms=measures.ack_latency_ms)
+    with_some = measures.model_copy(update={"processing": processing})
+    made = summary()
+    (cell, *_) = summarise(
+        made.plan.model_copy(update={"configurations": [SAFE]}),
+        [one.model_copy(update={"measures": with_some})],
+        Sequential(Design.for_trials(30), [SAFE], margin=0.2),
+        ended="settled",
+    ).cells
+    asked = changed(made, SAFE, processed=cell.processed)
+    asked = changed(asked, SAFE, processing_latency_ms=cell.processing_latency_ms)
+    for times, count in (
+        ("processed once", "90"),
+        ("processed again", "8"),
+        ("never processed", "2"),
+    ):
+        assert [each.text for each in answers(asked, times)] == ["-", "-", count]
+    assert [each.text for each in answers(asked, "processed after")] == [
+        "-",
+        "-",
+        "1.0 ms / 11.0 ms",
+    ]
 
 
 def test_times_of_a_late_producer_are_upper_bounds(snapshot) -> None:
