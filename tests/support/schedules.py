@@ -41,6 +41,8 @@ def observed(
     log: tuple[int, str] = (0, ""),
     event: tuple[str, str] = ("", ""),
     seconds: float = 0.0,
+    acquired: int = 0,
+    acquired_more: int = 0,
 ) -> Observation:
     """Return an observation of orders-0, `seconds` after the mark; `led` was its leader there."""
     start = datetime(2026, 1, 1, tzinfo=UTC)
@@ -74,10 +76,12 @@ def observed(
             volumes=SimpleNamespace(log_end=lambda broker, *_: ends[broker - 1]),
         ),
         history=history,
-        sends=SendCounts(sent=sent, acked=acked),
+        sends=SendCounts(sent=sent, acked=acked, acquired=acquired),
         now_s=seconds,
         reference=ReferencePoint(
-            sends=SendCounts(sent=sent - sent_more, acked=acked - acked_more),
+            sends=SendCounts(
+                sent=sent - sent_more, acked=acked - acked_more, acquired=acquired - acquired_more
+            ),
             monotonic_s=0.0,
             at=start,
             leaders={("orders", 0): led},

@@ -22,6 +22,12 @@ PATTERN = TypeAdapter(Trigger).json_schema()["anyOf"][0]["pattern"]
         ("10 sent", observed(sent=10), observed(sent=9)),
         ("10 more sent", observed(sent_more=11), observed(sent=11)),
         ("isr of orders-0 == 3", observed(size=3), observed(size=2)),
+        ("3 acquired", observed(acquired=3), observed(acquired=2, acked=5)),
+        (
+            "3 more acquired",
+            observed(acquired=5, acquired_more=3),
+            observed(acquired=5, acquired_more=2),
+        ),
         ("isr of orders-0 != 3", observed(size=2), observed(size=3)),
         ("isr of orders-0 < 3", observed(size=2), observed(size=3)),
         ("isr of orders-0 <= 2", observed(size=2), observed(size=3)),
