@@ -111,10 +111,10 @@ final class ShareLoop extends Polling {
         boolean slow = page.order() == Page.SLOW;
         long work = slow ? page.argumentMs() : 0;
         boolean renews = held.stream().anyMatch(one -> word(one).equals(RENEW));
-        if (!renews) {
+        if (slow && !renews) {
             LockSupport.parkNanos(work * 1_000_000);
+            page.addObeyed(1);
         }
-        page.addObeyed(slow ? 1 : 0);
         if (count >= spec.number("crash_after", Long.MAX_VALUE) && held.size() > 1) {
             process(held.subList(0, held.size() / 2));
             Guard.kill();
@@ -130,6 +130,7 @@ final class ShareLoop extends Polling {
             acknowledge(renewed, RENEW);
             renewed = renewed(renewed);
         }
+        page.addObeyed(slow ? 1 : 0);
         if (!renewed.isEmpty()) {
             recordEffects(records(renewed, RENEW), Page.now());
             acknowledge(renewed, ACCEPT);
