@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import get_args
 
+from ackproof.prediction import share_groups
 from ackproof.runs.verdict import (
     COUNTS,
     CauseReport,
@@ -30,7 +31,6 @@ from ackproof_spark.anomaly import (
     OF_CONSUMERS,
     OF_READS,
     OF_REPLICAS,
-    OF_SHARE_GROUPS,
     OF_TRANSACTIONS,
     Anomaly,
 )
@@ -67,12 +67,7 @@ def inapplicable(scenario: Scenario) -> list[str]:
     if scenario.workload.transactions is None:
         anomalies += OF_TRANSACTIONS
     shared = scenario.share_groups
-    if not shared:
-        anomalies += OF_SHARE_GROUPS
-    elif not any(map(scenario.dead_letters, shared)):
-        anomalies.append(Anomaly.DEAD_LETTER_MISSING)
-    if shared and scenario.workload.keys is None:
-        anomalies.append(Anomaly.UNORDERED)
+    anomalies += share_groups.inapplicable(scenario)
     if len(shared) == len(scenario.workload.consumers):  # a share group may reprocess, too
         anomalies += [one for one in OF_CONSUMERS if not shared or one is not Anomaly.REPROCESSED]
     if not (scenario.workload.consumers or scenario.workload.probe):

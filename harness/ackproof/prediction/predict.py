@@ -275,14 +275,15 @@ def _left_out(scenario: Scenario, predicted: Mapping[str, str]) -> list[str]:
     """Return what share groups may show and no model has decided."""
     if not scenario.share_groups:
         return []
-    every = map(str, (*OF_SHARE_GROUPS, Anomaly.REPROCESSED))
-    undecided = [one for one in every if one not in predicted]
+    absent = share_groups.inapplicable(scenario)
+    every = [one for one in (*OF_SHARE_GROUPS, Anomaly.REPROCESSED) if one not in absent]
+    undecided = [str(one) for one in every if one not in predicted]
     modelled = not unknown_rules(scenario) and all(
         share_groups.modelled(scenario, group)
         for group in scenario.workload.consumers.values()
         if group.via == "share"
     )
-    return undecided if modelled else [*OF_SHARE_GROUPS, Anomaly.REPROCESSED]
+    return undecided if modelled else list(map(str, every))
 
 
 def _written(scenario: Scenario, topic: str, **changed: object) -> Scenario:

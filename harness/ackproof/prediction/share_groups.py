@@ -18,7 +18,7 @@ from ackproof_faults.schedule.blocks import plain
 from ackproof_model import Likelihood, share_groups
 from ackproof_model.effects import AddsPartitions, Client
 from ackproof_model.share_groups import ShareModel
-from ackproof_spark.anomaly import Anomaly
+from ackproof_spark.anomaly import OF_SHARE_GROUPS, Anomaly
 
 _WORDS = {
     "slow": "a lock that expires",
@@ -77,6 +77,16 @@ def predict(
             key=lambda answer: list(Likelihood).index(answer[0]),
         )
         yield Anomaly(anomaly), likelihood, f"{name}: {reason}"
+
+
+def inapplicable(scenario: Scenario) -> list[Anomaly]:
+    """Return the anomalies that the scenario's share groups cannot show."""
+    if not scenario.share_groups:
+        return list(OF_SHARE_GROUPS)
+    absent = [] if scenario.workload.keys is not None else [Anomaly.UNORDERED]
+    if not any(map(scenario.dead_letters, scenario.share_groups)):
+        absent.append(Anomaly.DEAD_LETTER_MISSING)
+    return absent
 
 
 def modelled(scenario: Scenario, group: ConsumerGroup) -> bool:

@@ -168,7 +168,10 @@ def test_a_group_may_have_dead_letters() -> None:
     found = validate(scenario(group, topics=topics))
     assert found.dead_letters("workers") == "dlq.orders"
     assert not {"dead-letter-missing"} & {*inapplicable(found)}
-    assert {"dead-letter-missing", "unordered"} <= {*inapplicable(validate(scenario()))}
+    assert predict(found).predicted["dead-letter-missing"] == "not modelled"
+    without = validate(scenario())
+    assert {"dead-letter-missing", "unordered"} <= {*inapplicable(without)}
+    assert not {"dead-letter-missing", "unordered"} & predict(without).predicted.keys()
 
 
 def test_the_group_begins_at_the_first_record_unless_it_is_told_otherwise() -> None:
