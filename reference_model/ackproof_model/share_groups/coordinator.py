@@ -188,8 +188,8 @@ def replay(shard: Shard, record: Record, *, snapshot_after: int) -> Shard:
     if not record.update:
         updates = 0 if shard.updates >= snapshot_after else shard.updates
         return Shard(new, leader_epoch, _highest(shard.state_epoch, new.state_epoch), updates)
-    merged = new if shard.stored is None else _merged(shard.stored, new)
-    return Shard(merged, leader_epoch, shard.state_epoch, shard.updates + 1)
+    assert shard.stored is not None  # each topic begins with a snapshot of the share partition
+    return Shard(_merged(shard.stored, new), leader_epoch, shard.state_epoch, shard.updates + 1)
 
 
 def _highest(known: int | None, epoch: int) -> int:
