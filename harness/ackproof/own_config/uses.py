@@ -192,13 +192,14 @@ def of_audit(
             return Reason.NOT_CHOSEN
         if one.bearer in ("", "count"):
             return elsewhere.reason(one)
-        used = one.key in asked[one.bearer] or ALIASES.get(one.key) in asked[one.bearer]
-        # Share groups are a part of which an audit covers some settings.
-        other = None if used and recognises(SHARE_GROUPS, one.key, one.value) else _of_others(one)
-        if why := replaced(one) or other:
+        # Of share groups an audit covers some settings.
+        of_shares = recognises(SHARE_GROUPS, one.key, one.value)
+        if why := replaced(one) or (None if of_shares else _of_others(one)):
             return why
-        if used:
+        if one.key in asked[one.bearer] or ALIASES.get(one.key) in asked[one.bearer]:
             return None
+        if of_shares:
+            return Reason.NO_RULE
         return by_name(one, release) or (Reason.REFUSED if refused else Reason.NO_RULE)
 
     return uses(stated, reason_of)

@@ -32,6 +32,7 @@ from ackproof.own_config.configuration import (
     Topic,
 )
 from ackproof.own_config.reading import read_texts
+from ackproof.own_config.uses import Reason
 from ackproof.safer_settings import STORAGE
 from ackproof.scenario import shipped
 from ackproof.scenario.loader import Configured
@@ -318,7 +319,8 @@ def test_settings_of_share_groups_are_used_where_a_rule_reads_them():
     lines = b"group.share.record.lock.duration.ms=15000\ngroup.share.max.size=9\n"
     audit = audit_clusters(read_texts({"server.properties": lines}, kafka="4.4.0"))
     assert "group.share.record.lock.duration.ms" in {one.key for one in audit.uses.used}
-    assert "group.share.max.size" in {one.key for one in audit.uses.unused}
+    reasons = {one.key: one.reason for one in audit.uses.unused}
+    assert reasons["group.share.max.size"] is Reason.NO_RULE
     assert not any("share groups" in one for one in audit.not_looked_at)
 
 
