@@ -198,9 +198,8 @@ def of_audit(
             return why
         if one.key in asked[one.bearer] or ALIASES.get(one.key) in asked[one.bearer]:
             return None
-        if of_shares:
-            return Reason.NO_RULE
-        return by_name(one, release) or (Reason.REFUSED if refused else Reason.NO_RULE)
+        named = None if of_shares else by_name(one, release)
+        return named or (Reason.REFUSED if refused else Reason.NO_RULE)
 
     return uses(stated, reason_of)
 
