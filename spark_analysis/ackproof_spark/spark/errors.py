@@ -37,7 +37,8 @@ _MEANINGS = (
         "there is no such bucket: check its name, and the endpoint (spark.hadoop.fs.s3a.endpoint)",
     ),
     (
-        r"AccessDenied|NoAuthWithAWS|InvalidAccessKeyId|SignatureDoesNotMatch|status code: 403",
+        r"AccessDenied|NoAuthWithAWS|InvalidAccessKeyId|SignatureDoesNotMatch"
+        r"|[Ss]tatus [Cc]ode: 403",
         "it refuses the keys, or gives them no right to this: set AWS_ACCESS_KEY_ID and "
         "AWS_SECRET_ACCESS_KEY, or spark.hadoop.fs.s3a.access.key and secret.key",
     ),

@@ -68,6 +68,7 @@ def test_out_of_memory_is_reported_and_the_next_session_works() -> None:
         ('No FileSystem for scheme "nowhere"', "the jar of its vendor"),
         ("UnknownStoreException: s3a://no/: no such bucket", "there is no such bucket"),
         ("AccessDeniedException: s3a://lake/run", "refuses the keys"),
+        ("S3Exception: FORBIDDEN (Service: S3, Status Code: 403)", "refuses the keys"),
         # Py4J's message if the JVM ran out of memory before it could report it.
         ("ConnectionRefusedError: [Errno 111] Connection refused", "ran out of memory"),
         ("who knows", "could not finish"),
