@@ -150,7 +150,13 @@ def test_the_share_coordinator_leads_the_partition_with_the_groups_state(
         number for number, key in keys if group.encode() in key and key.endswith(bytes(4))
     }
     metadata = filled.interfaces.metadata
-    assert metadata.share_coordinator(group, "orders", 0) == metadata.leader(SHARES, partition)
+    # The leader may change between the two questions.
+    until(
+        lambda: (
+            metadata.share_coordinator(group, "orders", 0) == metadata.leader(SHARES, partition)
+        ),
+        "the coordinator does not lead the partition with the group's state",
+    )
     key = f"{group}:{filled.admin.topic_id('orders')}:0"
     assert coordinator_partition(key, len(partitions)) == partition
 

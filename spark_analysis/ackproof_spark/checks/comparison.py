@@ -24,8 +24,9 @@ from ackproof_spark.spark.functions import (
     no_rows,
     union,
 )
+from ackproof_spark.spark.session import driver_here
 from ackproof_spark.spark.small_data import answers, local, small_plans
-from ackproof_spark.spark.storage import address, driver_here, is_here, store, store_here
+from ackproof_spark.spark.storage import address, is_here, store, store_here
 from ackproof_spark.tables import ANOMALIES, LOCATION, Outcome
 
 #: How many rows of each anomaly are shown; the table has all.

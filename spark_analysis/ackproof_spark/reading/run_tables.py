@@ -28,8 +28,9 @@ from ackproof_spark.spark.functions import (
     spark_schema,
     union,
 )
+from ackproof_spark.spark.session import driver_here
 from ackproof_spark.spark.small_data import from_arrow
-from ackproof_spark.spark.storage import LITERALLY, address, driver_here
+from ackproof_spark.spark.storage import LITERALLY, address
 from ackproof_spark.tables import (
     LOCATION,
     OPTIONAL,

@@ -26,7 +26,6 @@ from ackproof_spark.errors import AnalysisError
 from ackproof_spark.spark import class_archive, connector, executor_zip, scratch
 from ackproof_spark.spark.errors import cause
 from ackproof_spark.spark.functions import SparkSession
-from ackproof_spark.spark.storage import driver_here
 
 #: The default master: in this process, on all cores.
 LOCAL = "local[*]"
@@ -122,6 +121,11 @@ def use_for(address: str) -> None:
     package = connector.Package.S3
     if address.startswith("s3a:") and not (_given or is_connect()) and connector.jars(package):
         use(package)
+
+
+def driver_here(spark: SparkSession) -> bool:
+    """Whether Spark's driver is this process; with Spark Connect it is the server."""
+    return getattr(spark, "_jvm", None) is not None
 
 
 def is_connect() -> bool:

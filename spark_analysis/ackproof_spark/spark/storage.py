@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ackproof_spark.errors import AnalysisError
-from ackproof_spark.spark.functions import DataFrame, F, SparkSession
+from ackproof_spark.spark.functions import DataFrame, F
+from ackproof_spark.spark.session import driver_here
 from ackproof_spark.spark.small_data import from_arrow
 
 #: Options of a reader that takes a path literally: otherwise `[ ] { } * ?` in it are a pattern. The
@@ -69,11 +70,6 @@ def store(frame: DataFrame, place: str, *, few: bool = False) -> DataFrame:
             "that the driver and all workers share"
         )
     return stored
-
-
-def driver_here(spark: SparkSession) -> bool:
-    """Whether Spark's driver is this process; with Spark Connect it is the server."""
-    return getattr(spark, "_jvm", None) is not None
 
 
 def is_here(place: str) -> bool:

@@ -169,6 +169,7 @@ def test_the_metrics_of_a_run_without_sends_are_0(spark, tmp_path):
         "unavailability_gap_s": 0.5,
         "ack_latency_ms": None,
         "unacked_partitions": [],
+        "processing": None,
     }
 
 

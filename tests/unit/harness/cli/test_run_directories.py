@@ -9,6 +9,7 @@ import pytest
 
 from ackproof.cli.options import run_directories
 from ackproof.errors import ExitCode, RunDirectoryError
+from ackproof.runs.addresses import OpenedRun
 from ackproof.runs.directory import read_verdict
 from ackproof.runs.verdict import Verdict, Word
 from command_line import ackproof
@@ -70,8 +71,8 @@ def test_a_stored_run_is_found_by_its_name(runs: Path, monkeypatch: pytest.Monke
 def test_a_wrong_name_hides_no_verdict_of_the_other_runs(
     runs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def violated(run_dir: Path) -> Verdict:
-        return read_verdict(run_dir).model_copy(update={"verdict": Word.VIOLATED})
+    def violated(run: OpenedRun) -> Verdict:
+        return read_verdict(run.folder).model_copy(update={"verdict": Word.VIOLATED})
 
     monkeypatch.setattr("ackproof.judgement.judge.judge_run", violated)
     monkeypatch.setattr("ackproof.spark_session.start_early", lambda: None)
