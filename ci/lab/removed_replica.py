@@ -40,7 +40,7 @@ def _turn(*, has: int, new: int) -> Sequence[Mapping[str, Any]]:
          "or_after": "60s"},
         {**move, "id": "back", "to": [3, new, 1], "when": f"leader of orders-0 == {new}",
          "or_after": "60s"},
-        # As soon as it is started again its first session ends, and another broker leads.
+        # Another broker leads once its session has ended.
         {"fault": "kill", "id": "gone", "target": new, "when": "back began", "or_after": "60s",
          "heal_after": "1s"},
         {"fault": "none", "id": "whole", "when": ["gone recovered", "lag recovered"],
