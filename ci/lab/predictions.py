@@ -16,11 +16,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from datetime import UTC, datetime
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 
 from predictions_draw import VERSIONS, draw
 from predictions_page import PAGE, Result, compared, page, result, store, stored
+from predictions_share_groups import VERSIONS as WITH_SHARE_GROUPS
 from rich.console import Console
 
 from ackproof.cluster.pool import ClusterPool
@@ -46,6 +48,7 @@ def main() -> int:
     options.add_argument("number", type=int, nargs="?", default=0, help="how many scenarios")
     options.add_argument("seed", type=int, nargs="?", default=1, help="the seed of the first one")
     options.add_argument("--kafka", action="append", help="draw only this version")
+    options.add_argument("--share-groups", action="store_true", help="each with a share group")
     options.add_argument("--run", action="store_true", help="run those that are not stored yet")
     options.add_argument("--seconds", type=float, default=float("inf"), help="then begin no run")
     options.add_argument("--clusters", type=int, default=4, help="how many at the same time")
@@ -54,6 +57,8 @@ def main() -> int:
     given = options.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
     seeds = range(given.seed, given.seed + given.number)
+    versions = given.kafka or (WITH_SHARE_GROUPS if given.share_groups else VERSIONS)
+    drawn = partial(draw, versions=versions, folder=given.out, share_groups=given.share_groups)
     if given.run:
         until, stopped = time.monotonic() + given.seconds, threading.Event()
         # A run that has begun is finished and stored, and its cluster removed.
@@ -62,12 +67,12 @@ def main() -> int:
         run(
             seeds,
             given.out,
-            versions=given.kafka or VERSIONS,
+            drawn=drawn,
             clusters=given.clusters,
             may_begin=lambda: not stopped.is_set() and time.monotonic() < until,
         )
     elif given.number:
-        print("\n".join(said(seeds, given.out, given.kafka or VERSIONS)))
+        print("\n".join(said(seeds, drawn)))
     if not given.page:
         return 0
     runs = compared(stored().values())
@@ -78,12 +83,12 @@ def main() -> int:
     return int(any(one.contradictions for one in runs))
 
 
-def said(seeds: Sequence[int], out: Path, versions: Sequence[str]) -> Iterator[str]:
+def said(seeds: Sequence[int], drawn: Callable[[int], Path]) -> Iterator[str]:
     """Yield how often each word is said of these seeds."""
     words: Counter[tuple[str, str]] = Counter()
     methods: Counter[str] = Counter()
     for seed in seeds:
-        found = predict(load(draw(seed, versions, out))[0].scenario)
+        found = predict(load(drawn(seed))[0].scenario)
         words.update(found.predicted.items())
         methods[found.prediction.bounds.partition(":")[0]] += 1
     yield f"{len(seeds)} scenarios predicted: {dict(methods)}"
@@ -95,7 +100,7 @@ def run(
     seeds: Sequence[int],
     out: Path,
     *,
-    versions: Sequence[str],
+    drawn: Callable[[int], Path],
     clusters: int,
     may_begin: Callable[[], bool],
 ) -> None:
@@ -107,7 +112,7 @@ def run(
     preflight(print)
     with spark_session():
         pass  # workers share it; it must not be started twice
-    waiting, taking = pending(seeds, stored(), out, versions), threading.Lock()
+    waiting, taking = pending(seeds, stored(), drawn), threading.Lock()
 
     def take() -> tuple[Configured, Path] | None:
         with taking:
@@ -159,16 +164,14 @@ def _run_dir(scenario: Scenario, out: Path) -> Path:
 
 
 def pending(
-    seeds: Sequence[int], done: Mapping[int, Result], out: Path, versions: Sequence[str]
+    seeds: Sequence[int], done: Mapping[int, Result], drawn: Callable[[int], Path]
 ) -> Iterator[Configured]:
     """Yield the seeds without a result, those that can share a cluster one after the other."""
     for first in range(0, len(seeds), _CHUNK):
-        drawn = [
-            load(draw(seed, versions, out))[0]
-            for seed in seeds[first : first + _CHUNK]
-            if seed not in done
+        waiting = [
+            load(drawn(seed))[0] for seed in seeds[first : first + _CHUNK] if seed not in done
         ]
-        yield from sorted(drawn, key=_cluster)
+        yield from sorted(waiting, key=_cluster)
 
 
 def _cluster(configured: Configured) -> tuple[str, str, int]:

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import predictions_share_groups as of_share_groups
 from pydantic import ValidationError
 
 from ackproof.errors import ScenarioError
@@ -126,20 +127,26 @@ _EXPECT = (
 )
 
 
-def draw(seed: int, versions: Sequence[str], folder: Path) -> Path:
+def draw(seed: int, versions: Sequence[str], folder: Path, *, share_groups: bool = False) -> Path:
     """Write the scenario of a seed; what the loader refuses is drawn again.
 
-    Raises ValueError for a fault that no drawn scenario may have, as `_FIELDS` lacks its fields.
+    share_groups: it has a share group. Raises ValueError for a fault that no drawn scenario may
+    have, as `_FIELDS` lacks its fields.
     """
     chance = random.Random(f"predictions {seed}")  # noqa: S311 - repeatable, not secret
     left_out = LEFT_OUT if _NEXT.keys() & set(versions) else (*LEFT_OUT, "upgrade")
+    if share_groups:
+        left_out = (*left_out, *of_share_groups.LEFT_OUT)
     names = sorted(set(registered()) - set(left_out))
     path = folder / f"drawn-{seed}.yaml"
     for _ in range(1000):
         main, kafka = names[seed % len(names)], chance.choice(versions)
         if numbers(kafka) < _SINCE.get(main, ()) or (main == "upgrade" and kafka not in _NEXT):
             continue
-        path.write_text(json.dumps(scenario(chance, seed, kafka, main)))
+        document = scenario(chance, seed, kafka, main)
+        if share_groups:
+            document = of_share_groups.with_share_group(document, chance, seed)
+        path.write_text(json.dumps(document))
         try:
             load(path)
         except (ScenarioError, ValidationError):

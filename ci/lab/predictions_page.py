@@ -37,7 +37,8 @@ _INTRO = """\
 
 Made by `ci/lab/predictions --page` from tests/results/predictions.jsonl. `ci/lab/predictions 300 1
 --run` draws scenarios (a seed gives one), runs those that are not stored yet, and stores the
-results. The predictions on this page are those of the model as it is now. A result has the schedule
+results; `100 10001 --share-groups --run` does it for scenarios with a share group, from seed 10001
+on. The predictions on this page are those of the model as it is now. A result has the schedule
 that was run; after a change of the drawing its seed may draw another one.
 
 *impossible*: said / came true (it did not happen) / contradicted (it did) / inconclusive.

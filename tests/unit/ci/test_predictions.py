@@ -8,12 +8,14 @@ from typing import Any
 
 import predictions_draw as drawing
 import predictions_page as pages
+import predictions_share_groups as with_share_group
 import pytest
 
 from ackproof.prediction.predict import predict
 from ackproof.scenario.loader import load
 from ackproof_faults import registered
 from ackproof_faults.process.stops import Kill
+from ackproof_spark.anomaly import OF_SHARE_GROUPS
 
 #: A leader that alone has the last acked records dies before the ISR can shrink.
 CUT = {
@@ -129,6 +131,35 @@ def test_every_fault_is_drawn(tmp_path: Path) -> None:
         scenario = load(drawing.draw(seed, drawing.VERSIONS, tmp_path))[0].scenario
         drawn |= {fault.name for fault in scenario.every_fault}
     assert drawn == wanted
+
+
+def test_drawn_share_groups_have_words_that_runs_can_contradict(tmp_path: Path) -> None:
+    said: set[tuple[str, str]] = set()
+    for seed in (10001, 10002, 10003, 10010, 10013):
+        path = drawing.draw(seed, with_share_group.VERSIONS, tmp_path, share_groups=True)
+        scenario = load(path)[0].scenario
+        assert scenario.share_groups == ["workers"]
+        assert scenario.workload.transactions is None
+        said |= set(predict(scenario).predicted.items())
+    words = dict.fromkeys(map(str, OF_SHARE_GROUPS))
+    assert {word for anomaly, word in said if anomaly in words} >= {"impossible", "possible"}
+
+
+def test_every_fault_of_share_groups_is_drawn(tmp_path: Path) -> None:
+    own = with_share_group.OWN
+    for seed in range(1, 2 * len(own), 2):
+        path = drawing.draw(seed, ["4.4.0"], tmp_path, share_groups=True)
+        first = next(iter(load(path)[0].scenario.every_fault))
+        assert first.name == own[seed // 2]["fault"], seed
+
+
+def test_a_record_that_a_share_group_never_got_contradicts_its_prediction() -> None:
+    one = stored({}, consumers={"workers": {"via": "share"}})
+    one["scenario"] |= {"kafka": "4.4.0", "faults": [], "expect": {"undelivered": "any"}}
+    assert contradictions(one) == []
+    one["observed"]["undelivered"] = 3
+    (told,) = contradictions(one)
+    assert told.startswith("undelivered is impossible")
 
 
 def test_every_fifth_seed_is_one_from_which_records_cannot_escape(tmp_path: Path) -> None:
