@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 
@@ -20,15 +20,12 @@ class Subject:
     #: The documented examples of `keys`.
     examples: tuple[str, ...]
     consequence: str
-    answers: str = "not modelled and not judged, so no answer covers it"
 
     def has(self, key: str, value: object) -> bool:
         return bool(
             re.fullmatch(self.keys, key) and re.fullmatch(self.value, str(value).strip().lower())
         )
 
-
-SHARE_GROUPS = "share groups"
 
 SUBJECTS = (
     Subject(
@@ -38,15 +35,6 @@ SUBJECTS = (
         examples=("remote.storage.enable", "remote.log.storage.system.enable"),
         consequence="the remote store, its metadata and its retention may lose acked records that "
         "every replica had (KAFKA-17062, KAFKA-19858, KAFKA-20732)",
-    ),
-    Subject(
-        name=SHARE_GROUPS,
-        keys=r"group\.share\..+|share\.(coordinator\..+|version|acknowledgement\.mode)",
-        value=r"(?!0$).+",
-        examples=("group.share.*", "share.coordinator.*", "share.version"),
-        consequence="a share group may skip or repeat records (KIP-932): an audit knows some "
-        "of the brokers' settings; groups of a scenario with `via: share` are predicted and judged",
-        answers="predicted and judged only of groups with via: share",
     ),
     Subject(
         name="mirrors",
@@ -81,24 +69,14 @@ SUBJECTS = (
 )
 
 
-def recognises(name: str, key: str, value: object) -> bool:
-    """Whether a setting shows the use of the part with this name."""
-    return any(subject.name == name and subject.has(key, value) for subject in SUBJECTS)
-
-
-def beyond(
-    settings: Mapping[str, object], *, judged: Collection[str] = ()
-) -> Iterator[tuple[str, str]]:
-    """Yield the first setting of each subject that is out of scope, with a sentence about it.
-
-    judged: the names of subjects that the run with these settings judges.
-    """
+def beyond(settings: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    """Yield the first setting of each subject that is out of scope, with a sentence about it."""
     for subject in SUBJECTS:
         for key, value in settings.items():
-            if subject.name not in judged and subject.has(key, value):
+            if subject.has(key, value):
                 yield (
                     key,
-                    f"{subject.name}: {subject.answers}: {subject.consequence}; "
-                    "docs/reference/scope.md",
+                    f"{subject.name}: not modelled and not judged, so no answer covers it: "
+                    f"{subject.consequence}; docs/reference/scope.md",
                 )
                 break

@@ -60,7 +60,7 @@ from ackproof.own_config.configuration import (
 )
 from ackproof.own_config.lookups import Lookups
 from ackproof.own_config.uses import of_audit
-from ackproof.scope import SHARE_GROUPS, beyond
+from ackproof.scope import beyond
 from ackproof_model import removal
 from ackproof_model.kafka_settings import ACKS, ENABLE_IDEMPOTENCE
 
@@ -519,7 +519,7 @@ def _not_looked_at(own: OwnConfig) -> Iterator[str]:
     settings: Iterable[Mapping[str, Given]] = (own.broker, *(one.settings for one in own.topics))
     for given in settings:
         values = {key: one.value for key, one in given.items()}
-        for key, text in beyond(values, judged=(SHARE_GROUPS,)):
+        for key, text in beyond(values):
             yield f"{key} ({given[key].source}): {text}"
 
 

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from ackproof.audit.setups import Setup
 from ackproof.own_config.configuration import FileLine, Given, kafka_default
-from ackproof.scenario.share_groups import AUTO_OFFSET_RESET
-from ackproof.scope import SHARE_GROUPS, recognises
+from ackproof.scenario.share_groups import AUTO_OFFSET_RESET, shows_use
 
 #: Kafka's defaults of the brokers' settings of share groups and of `__share_group_state`.
 _DEFAULTS = {
@@ -26,7 +25,7 @@ def shares(setup: Setup) -> bool:
     """Whether a file shows a share group, by a setting of the brokers or of a consumer."""
     settings = (setup.own.broker, *(one.settings for one in setup.consumers))
     return setup.partition.profile.share_groups and any(
-        isinstance(given.source, FileLine) and recognises(SHARE_GROUPS, key, given.value)
+        isinstance(given.source, FileLine) and shows_use(key, given.value)
         for each in settings
         for key, given in each.items()
     )

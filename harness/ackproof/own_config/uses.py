@@ -18,7 +18,7 @@ from ackproof.own_config.names import OF_ADMIN, is_librdkafka, of_framework
 from ackproof.own_config.parts import has_value
 from ackproof.scenario.kafka_clients import ALIASES
 from ackproof.scenario.kafka_keys import Scope, ignored, known
-from ackproof.scope import SHARE_GROUPS, SUBJECTS, recognises
+from ackproof.scope import SUBJECTS
 from ackproof_model.removal import setting_names
 
 
@@ -192,14 +192,11 @@ def of_audit(
             return Reason.NOT_CHOSEN
         if one.bearer in ("", "count"):
             return elsewhere.reason(one)
-        # Of share groups an audit covers some settings.
-        of_shares = recognises(SHARE_GROUPS, one.key, one.value)
-        if why := replaced(one) or (None if of_shares else _of_others(one)):
+        if why := replaced(one) or _of_others(one):
             return why
         if one.key in asked[one.bearer] or ALIASES.get(one.key) in asked[one.bearer]:
             return None
-        named = None if of_shares else by_name(one, release)
-        return named or (Reason.REFUSED if refused else Reason.NO_RULE)
+        return by_name(one, release) or (Reason.REFUSED if refused else Reason.NO_RULE)
 
     return uses(stated, reason_of)
 

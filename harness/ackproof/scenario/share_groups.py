@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal, get_args
 
 from pydantic import BeforeValidator
@@ -51,3 +52,12 @@ GROUP_SETTINGS = {
     "errors.deadletterqueue.copy.record.enable": (4, 4),
     DEAD_LETTERS: (4, 4),
 }
+
+_OF_BROKERS_AND_CLIENTS = re.compile(
+    r"group\.share\..+|share\.(coordinator\..+|version|acknowledgement\.mode)"
+)
+
+
+def shows_use(key: str, value: str) -> bool:
+    """Whether a setting of brokers or of a consumer shows that there is a share group."""
+    return bool(_OF_BROKERS_AND_CLIENTS.fullmatch(key)) and value.strip() not in ("", "0")

@@ -13,7 +13,7 @@ from ackproof.scenario.model import Scenario
 from ackproof.scenario.topics import TopicSpec
 from ackproof.scenario.types import Problem, Setting, YamlPath, padding
 from ackproof.scenario.workload import Sends, Workload, consumer_problems, transaction_problems
-from ackproof.scope import SHARE_GROUPS, beyond
+from ackproof.scope import beyond
 from ackproof_model.configuration import Profile
 from ackproof_model.kafka_settings import (
     BROKER_SESSION_TIMEOUT_MS,
@@ -208,8 +208,7 @@ def warnings(scenario: Scenario) -> Iterator[Problem]:
         return
     path = ("cluster", "settings")
     cluster = scenario.cluster
-    judged = [SHARE_GROUPS] if scenario.share_groups else []
-    for key, text in beyond({**cluster.settings, **cluster.features}, judged=judged):
+    for key, text in beyond({**cluster.settings, **cluster.features}):
         yield ("cluster", "settings" if key in cluster.settings else "features", key), text
     yield from _key_warnings("broker", cluster.settings, path, scenario.kafka)
     for number, own in scenario.cluster.overrides.items():

@@ -18,7 +18,7 @@ from support.run_directories import small
         ({"remote.storage.enable": True}, ["tiered storage"]),
         ({"remote.storage.enable": "false", "remote.log.manager.thread.pool.size": 2}, []),
         ({"remote.log.storage.system.enable": "true"}, ["tiered storage"]),
-        ({"group.share.heartbeat.interval.ms": 5, "share.version": 1}, ["share groups"]),
+        ({"group.share.heartbeat.interval.ms": 5, "share.version": 1}, []),
         ({"share.version": 0, "streams.version": "0"}, []),
         ({"source.cluster.alias": "east"}, ["mirrors"]),
         ({"connector.class": "FileStreamSink", "tasks.max": 1}, ["Kafka Connect"]),
@@ -44,7 +44,7 @@ def test_the_page_lists_every_part() -> None:
 
 
 def scenario(**settings: object) -> Scenario:
-    cluster = {"settings": {"group.share.heartbeat.interval.ms": 3}, "features": {}}
+    cluster = {"settings": {"group.streams.session.timeout.ms": 45000}, "features": {}}
     topics = {"orders": {"settings": settings}}
     return Scenario.model_validate(small(cluster=cluster, topics=topics))
 
@@ -53,13 +53,12 @@ def test_a_scenario_has_a_warning_for_each_part() -> None:
     places = [place for place, text in warnings(scenario(**{"remote.storage.enable": True}))]
     assert places == [
         ("topics", "orders", "settings", "remote.storage.enable"),
-        ("cluster", "settings", "group.share.heartbeat.interval.ms"),
+        ("cluster", "settings", "group.streams.session.timeout.ms"),
     ]
 
 
-def test_a_scenario_with_a_share_group_judges_it() -> None:
+def test_share_groups_are_in_scope() -> None:
     document = small(cluster={"settings": {"group.share.heartbeat.interval.ms": 3}})
-    document["workload"]["consumers"] = {"workers": {"via": "share"}}
     assert list(warnings(Scenario.model_validate(document))) == []
 
 
