@@ -315,6 +315,27 @@ def test_states_of_share_groups_are_lost_with_few_replicas(replicas, minimum, fa
     assert lost == failures
 
 
+@pytest.mark.parametrize(
+    ("kafka", "replicas", "minimum", "takes", "failures"),
+    [
+        ("4.4.0", 2, "2", "true", {"crash", "clean_restart"}),
+        ("4.4.0", 1, "1", "true", {"crash", "clean_restart"}),
+        ("4.4.0", 3, "2", "true", set()),
+        ("4.4.0", 2, "2", "false", set()),
+        ("4.3.1", 2, "2", "true", set()),  # has no dead letters
+    ],
+)
+def test_dead_letters_are_refused_where_every_replica_must_take_them(
+    kafka, replicas, minimum, takes, failures
+):
+    own = {"min.insync.replicas": minimum, "errors.deadletterqueue.group.enable": takes}
+    missing = [one for one in risks(kafka=kafka, replicas=replicas, topic=own) if one.case == "B39"]
+    assert {"+".join(one.failures) for one in missing} == failures
+    assert {one.effect for one in missing} <= {Effect.ARCHIVED}
+    lower = ["1"] if replicas == 2 else []
+    assert all([change.change for change in one.decided_by] == lower for one in missing)
+
+
 def test_settings_of_share_groups_are_used_where_a_rule_reads_them():
     lines = b"group.share.record.lock.duration.ms=15000\ngroup.share.max.size=9\n"
     audit = audit_clusters(read_texts({"server.properties": lines}, kafka="4.4.0"))

@@ -179,6 +179,27 @@ def test_exit_code_is_that_of_fail_on(folder, options, code) -> None:
     assert ackproof("audit", *files, "--kafka", "3.9.1", *options) == code
 
 
+#: A configuration with share groups, of which brokers' settings tell.
+WITH_SHARES = SERVER.format(2) + "group.share.max.size=100\n"
+
+
+@pytest.mark.parametrize(
+    ("server", "kafka", "effects", "code"),
+    [
+        (WITH_SHARES, "4.3.1", "undelivered", ExitCode.VIOLATED),  # KAFKA-20742
+        (WITH_SHARES, "4.4.0", "undelivered", ExitCode.HOLDS),
+        (WITH_SHARES, "4.4.0", "archived", ExitCode.VIOLATED),
+        (WITH_SHARES, "4.4.0", "archived,certain", ExitCode.HOLDS),
+        (SERVER.format(2), "4.3.1", "undelivered,archived", ExitCode.HOLDS),
+    ],
+)
+def test_what_share_groups_skip_or_give_up_fails_if_it_is_asked_for(
+    folder, server, kafka, effects, code
+) -> None:
+    files = write(brokers(server, ALL))
+    assert ackproof("audit", *files, "--kafka", kafka, "--fail-on", effects) == code
+
+
 def test_accepted_risks_do_not_fail(folder, capsys) -> None:
     files = brokers(SERVER.format(2), ALL)
     _, document = audited(capsys, files, "--kafka", "4.3.1")
