@@ -38,6 +38,8 @@ LATEST = 30
 _SELECT = {
     "losses": "SELECT * FROM loss_rates ORDER BY scenario, configuration, kafka_version",
     "duplicates": "SELECT * FROM duplicates ORDER BY scenario, configuration, kafka_version",
+    "redeliveries": "SELECT * FROM redeliveries "
+    "ORDER BY scenario, configuration, kafka_version, consumer_group",
     "recoveries": "SELECT * FROM recovery_times WHERE verified AND recovery_s IS NOT NULL "
     "AND fault <> 'none' ORDER BY fault, injected_at",
     "causes": "SELECT * FROM loss_causes "
@@ -65,6 +67,7 @@ class Trends:
     runs: _Rows
     findings: _Rows = field(default_factory=tuple)
     causes: _Rows = field(default_factory=tuple)
+    redeliveries: _Rows = field(default_factory=tuple)
 
 
 def read(warehouse: Warehouse) -> Trends:

@@ -22,7 +22,7 @@ from ackproof_spark.warehouse.configuration import digest
 from ackproof_spark.warehouse.formats import commented, frame
 from ackproof_spark.warehouse.schemas import LOAD_ID, RUN_DATE, TABLES, WAREHOUSE_VERSION
 from ackproof_spark.warehouse.sql_files import SCHEMA
-from ackproof_spark.warehouse.timelines import events, per_second, renamed
+from ackproof_spark.warehouse.timelines import events, per_second, renamed, share_groups
 from ackproof_spark.warehouse.warehouse import Warehouse, read_head
 
 
@@ -216,6 +216,9 @@ def _frames(
             timed=[run.run_id for run in runs if run.run["ack_latency_max_ms"] is not None],
         ),
         "anomalies": renamed(table("anomalies")),
+        "share_groups": share_groups(
+            *map(table, ("share_groups", "acquisitions", "acknowledgements"))
+        ),
     }
     if with_sends:
         written["sends"] = renamed(ledger)

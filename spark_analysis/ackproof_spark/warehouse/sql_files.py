@@ -15,6 +15,7 @@ ANALYSES = (
     "loss_causes",
     "recovery_times",
     "duplicates",
+    "redeliveries",
     "cost",
     "trend",
 )

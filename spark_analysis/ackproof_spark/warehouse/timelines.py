@@ -1,4 +1,4 @@
-"""Rows of a run as those of a warehouse: names, `events` and `metrics`."""
+"""Rows of a run as those of a warehouse: names, `events`, `metrics` and `share_groups`."""
 
 from __future__ import annotations
 
@@ -193,6 +193,59 @@ def per_second(
             (F.col("longest") / 1e3).alias("latency_max_ms"),
             "acking_share",
             "lag",
+        )
+    )
+
+
+def share_groups(
+    groups: DataFrame, acquisitions: DataFrame, acknowledgements: DataFrame
+) -> DataFrame:
+    """Return `run_id` and the columns of `schemas.SHARE_GROUPS`, of records of the run.
+
+    A group whose end was not recorded has no more than what its consumers recorded.
+    """
+    key = ["group", *PARTITION]
+    by_record = acquisitions.where("producer is not null").groupBy(*key, "offset")
+    got = (
+        by_record.agg(F.count("*").alias("times"))
+        .groupBy(*key)
+        .agg(
+            F.count("*").alias("records"),
+            F.sum("times").alias("deliveries"),
+            F.max("times").alias("deliveries_most"),
+        )
+    )
+    answered = acknowledgements.where("producer is not null and answered_at is not null")
+    took = F.col("error").isNull()
+
+    def taken(kind: str) -> Column:
+        return took & (F.col("kind") == kind)
+
+    said = answered.groupBy(*key).agg(
+        *(
+            F.count_distinct(F.when(taken(kind), F.col("offset"))).alias(name)
+            for kind, name in (("accept", "accepted"), ("reject", "rejected"))
+        ),
+        F.count_if(taken("release")).alias("released"),
+        F.count_if(~took).alias("refused"),
+    )
+    counts = ("records", "deliveries", "deliveries_most", *said.columns[len(key) :])
+    return (
+        groups.select(
+            *key,
+            F.col("lag").alias("records_left"),
+            "delivery_limit",
+            F.col("dead_letters").alias("dead_letter_topic"),
+        )
+        .join(got, key, "full")
+        .join(said, key, "full")
+        .select(
+            "run_id",
+            F.col("group").alias("consumer_group"),
+            "topic",
+            F.col("partition").alias("partition_id"),
+            *("records_left", "delivery_limit", "dead_letter_topic"),
+            *(F.coalesce(name, F.lit(0)).cast("bigint").alias(name) for name in counts),
         )
     )
 

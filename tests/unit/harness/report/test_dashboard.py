@@ -45,6 +45,26 @@ def test_the_page_shows_all_rows_and_needs_no_network(tmp_path):
     ]
 
 
+def test_share_groups_have_a_table(tmp_path):
+    row = {
+        "scenario": "queue",
+        "configuration": "share <group>",
+        "kafka_version": "4.4.0",
+        "consumer_group": "workers",
+        "runs": 3,
+        "records": 9000,
+        "further_deliveries": 1234,
+        "deliveries_most": 5,
+        "accepted": 8000,
+        "rejected": 7,
+        "refused": 2,
+    }
+    assert 'id="redeliveries"' not in written(tmp_path, TRENDS)
+    page = written(tmp_path, replace(TRENDS, redeliveries=[row]))
+    assert "share &lt;group&gt;" in page
+    assert '>1,234<span class="sub">5<' in page
+
+
 def test_markup_in_names_is_text_in_every_plot(tmp_path):
     """Plotly interprets some tags in labels."""
     evil = {"configuration": "<b>acks</b>", "scenario": "acks"}

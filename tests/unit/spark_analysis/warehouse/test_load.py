@@ -82,6 +82,7 @@ def test_every_table_has_the_rows_of_the_runs(loaded, run_dirs):
         "predictions": sum(len(verdict.predicted) for verdict in verdicts.values()),
         "findings": sum(len(verdict.findings) for verdict in verdicts.values()),
         "availability": 0,  # no probe
+        "share_groups": 0,
         "events": found["events"],
         "metrics": found["metrics"],
         "sends": rows_of(run_dirs[COMPLETE], "ledger"),

@@ -10,7 +10,7 @@ from ackproof_spark.warehouse.schemas import COMMENTS, TABLES, WAREHOUSE_VERSION
 from ackproof_spark.warehouse.sql_files import ANALYSES, view
 from ackproof_spark.warehouse.views import columns_of
 
-RECORDED = {6: "ac17860be2c2c08e1ef377093389f6cca602d03b56eb96d507fade5a4e0c3854"}
+RECORDED = {7: "451eeaaec57529b1d4d00db7492435161dee6e555d7ef59828652cc198a12c6d"}
 
 
 def test_the_columns_are_those_of_the_version():
