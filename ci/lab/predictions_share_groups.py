@@ -84,7 +84,7 @@ def with_share_group(drawn: Document, chance: random.Random, seed: int) -> Docum
     """Return a drawn scenario with a share group instead of its readers; it may be illegal."""
     workload = drawn["workload"]
     workload.pop("transactions", None)  # the model of share groups has none
-    workload["seconds"] = "2m"
+    workload |= {"rate": "200/s", "seconds": "2m"}  # each record takes several requests
     if seed % 2:
         first = dict(OWN[seed // 2 % len(OWN)])
         faults = [_lasting(chance, first) | {"when": "400 acquired", "or_after": "15s"}]

@@ -35,16 +35,24 @@ class Life(NamedTuple):
 
 
 def random_life(rng: random.Random) -> Life:
-    log = tuple(rng.randint(1, 4) for _ in range(rng.randint(2, 6)))
-    end, gaps = sum(log), rng.random() < 0.3
+    largest = rng.choice((4, 4, 12))
+    log = tuple(rng.randint(1, largest) for _ in range(rng.randint(2, 6)))
+    end, gaps = sum(log), rng.random() < 0.4
     start, stored, trims = rng.choice((-1, 0, rng.randrange(end))), [], not gaps
-    if start >= 0 and rng.random() < 0.5:
+    if start >= 0 and rng.random() < (0.9 if gaps else 0.4):
         at = max(0, start + rng.choice((0, 0, 0, 0, 1, -1)) * gaps)
         while at < end and rng.random() < 0.7:
-            last = min(end - 1, at + rng.randrange(3))
+            last = min(end - 1, at + rng.randrange(rng.choice((3, 3, 9))))
             stored.append(Batch(at, last, rng.choice((0, 0, 2, 4)), rng.randint(0, 5)))
-            at = last + 1 + gaps * rng.choice((0, 0, 1, 2))
-    limit = rng.randint(1, 6)
+            at = last + 1 + gaps * rng.choice((0, 0, 1, 2, 6))
+    if stored and stored[-1].first and rng.random() < 0.02:  # no coordinator stores it
+        stored[-1] = stored[-1]._replace(last=stored[-1].first - 1)
+    weights, words, held = rng.choice(_STYLES)
+    limit = rng.randint(4 if words is _RELEASES else 1, 3 if held else 6)
+    steps = [
+        _step(rng, end, (*weights[:-1], weights[-1] * trims), words)
+        for _ in range(rng.randint(1, 30 if words is _RELEASES else 15))
+    ]
     return Life(
         log=log,
         log_start=rng.randrange(min(3, end)) if start < 0 else 0,
@@ -54,20 +62,33 @@ def random_life(rng: random.Random) -> Life:
         limit=limit,
         locks=rng.choice((1, 3, 6, 100)),
         lock=10,
-        steps=tuple(_step(rng, end, trims) for _ in range(rng.randint(1, 14))),
+        steps=("writes:hold", *steps) if held else tuple(steps),
     )
 
 
-def _step(rng: random.Random, end: int, trims: bool) -> str:
+_KINDS = ("fetch", "ack", "end", "sleep", "writes", "answer", "trim")
+_RELEASES = ("r", "r", "r", "rrra")
+_ANY_WORDS = ("a", "a", "r", "r", "j", "n", "g", "ar", "arj", "na", "rrra")
+#: How often each of `_KINDS` happens, what is said, and whether writes wait from the begin on:
+#: lives of all kinds of steps, with waiting writes, with a log whose begin moves, and of releases.
+_STYLES: tuple[tuple[tuple[float, ...], tuple[str, ...], bool], ...] = (
+    ((8, 8, 1, 3, 1, 1, 0.5), _ANY_WORDS, False),
+    ((8, 8, 1, 5, 1, 6, 0), ("a", "r", "r", "j"), True),
+    ((8, 8, 2, 3, 1, 1, 5), _ANY_WORDS, False),
+    ((8, 8, 0, 0, 0, 0, 0), _RELEASES, False),
+)
+
+
+def _step(rng: random.Random, end: int, weights: Sequence[float], of: Sequence[str]) -> str:
     member = rng.choice("mn")
-    kinds = ("fetch", "ack", "end", "sleep", "writes", "answer", "trim")
-    kind = rng.choices(kinds, (8, 8, 1, 3, 1, 1, 0.5 * trims))[0]
+    kind = rng.choices(_KINDS, weights)[0]
     if kind == "fetch":
         most, batches, size = rng.choice((1, 2, 5, 20)), rng.randint(1, 4), rng.choice((1, 3, 50))
         return f"fetch:{member}:{most}:{batches}:{size}"
     if kind == "ack":
-        words = rng.choice(("a", "a", "r", "r", "j", "n", "g", "ar", "arj", "na", "rrra"))
-        first, last = (rng.choice((0, 0, 0, rng.randrange(9))) for _ in range(2))
+        words = rng.choice(of)
+        whole = 0 if of is _RELEASES else 3
+        first, last = (rng.choice((*(0,) * whole, rng.randrange(9))) for _ in range(2))
         return f"ack:{member}:{rng.randrange(6)}:{first}:{last or 999_999}:{words}"
     if kind == "end":
         return f"end:{member}"

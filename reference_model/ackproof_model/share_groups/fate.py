@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 from ackproof_model.breadth_first import SearchResult, explore
 from ackproof_model.configuration import Profile
 from ackproof_model.share_groups import coordinator, partition
-from ackproof_model.share_groups.coordinator import Shard
+from ackproof_model.share_groups.coordinator import UNINITIALIZED, Shard
 from ackproof_model.share_groups.partition import Partition
 
 #: In the words of `docs/reference/anomalies.md`, about a group that is at rest.
@@ -109,9 +109,18 @@ class State(NamedTuple):
 Step = tuple[str, State]
 
 
+def initial_start(profile: Profile, *, known_topic: bool) -> int:
+    """Return the start offset of a partition that a group is given.
+
+    known_topic: the group has other partitions of it. From 4.4 on it gets an added one from its
+    begin (KAFKA-20742, `GroupMetadataManager.buildInitializeShareGroupStateRequest`).
+    """
+    return 0 if known_topic and profile.added_share_partitions_from_begin else UNINITIALIZED
+
+
 def initial(model: ShareModel) -> State:
     """Return the state in which the group is given the partition."""
-    start = partition.initial_start(model.profile, known_topic=model.added)
+    start = initial_start(model.profile, known_topic=model.added)
     _, record = coordinator.initialize(Shard(), 0, start)
     assert record is not None
     shard = coordinator.replay(Shard(), record, snapshot_after=_SNAPSHOT_AFTER)

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
-from ackproof_model.configuration import Profile
 from ackproof_model.share_groups.coordinator import UNINITIALIZED, Batch, as_batches
 
 INVALID_RECORD_STATE = "INVALID_RECORD_STATE"
@@ -124,15 +123,6 @@ class Partition(NamedTuple):
     def floor(self, offset: int) -> InFlight | None:
         """Return the last batch that begins at or before an offset."""
         return next((one for one in reversed(self.batches) if one.first <= offset), None)
-
-
-def initial_start(profile: Profile, *, known_topic: bool) -> int:
-    """Return the start offset of a partition that a group is given.
-
-    known_topic: the group has other partitions of it. From 4.4 on it gets an added one from its
-    begin (KAFKA-20742, `GroupMetadataManager.buildInitializeShareGroupStateRequest`).
-    """
-    return 0 if known_topic and profile.added_share_partitions_from_begin else UNINITIALIZED
 
 
 def start_offset(stored: int, reset: str, *, log_start: int, log_end: int) -> int:

@@ -33,7 +33,7 @@ KIND = Kind(
 
 
 def risks(setup: Setup) -> Iterator[Risk]:
-    """Yield it before 4.4 (`ackproof_model.share_groups.partition.initial_start`).
+    """Yield it before 4.4 (`ackproof_model.share_groups.fate.initial_start`).
 
     The setting is one of a group in the cluster: no file has it, so Kafka's default is assumed.
     """

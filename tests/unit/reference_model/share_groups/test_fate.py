@@ -10,6 +10,7 @@ import pytest
 from ackproof_model.configuration import Profile
 from ackproof_model.share_groups import ANOMALIES, KINDS, ShareModel, search
 from ackproof_model.share_groups.coordinator import UNINITIALIZED
+from ackproof_model.share_groups.fate import initial_start
 from ackproof_model.share_groups.partition import (
     Delivery,
     Fetched,
@@ -19,7 +20,6 @@ from ackproof_model.share_groups.partition import (
     State,
     acquire,
     expire,
-    initial_start,
     log_start_moved,
 )
 
