@@ -17,7 +17,8 @@ from ackproof_spark.jepsen.frames import Histories
 from ackproof_spark.jepsen.tables import Action, Completion, Function, HistoryAnomaly
 from ackproof_spark.reading.run_tables import RunTables, StoredRun
 from ackproof_spark.spark.functions import DataFrame, F, union
-from ackproof_spark.tables import Outcome
+from ackproof_spark.spark.small_data import from_rows
+from ackproof_spark.tables import Outcome, columns
 
 _COMPLETION = {
     Outcome.ACKED: Completion.OK,
@@ -35,6 +36,8 @@ _KINDS = {
 #: the sends. Only the order within a process counts.
 _PROCESS = 1 << 40
 _SENDS = 1 << 62
+#: A rebalance between two polls.
+_CHANGE = columns("op bigint, process string, keys array<string>")
 _POLL_OP = f"consumer * {_PROCESS}L + poll * 2 + 1"
 
 _KEY = "concat_ws('-', topic, partition) key"
@@ -72,9 +75,9 @@ def micro_ops(tables: RunTables, run: StoredRun) -> DataFrame:
         *of_record,
     )
     assignments = _assignments(run["consumer_events"])
-    changes = run.spark.createDataFrame(
-        assignments, "op bigint, process string, keys array<string>"
-    ).selectExpr("*", f"'{Completion.OK}' type", f"'{Function.ASSIGN}' f", "0L number")
+    changes = from_rows(run.spark, assignments, _CHANGE).selectExpr(
+        "*", f"'{Completion.OK}' type", f"'{Function.ASSIGN}' f", "0L number"
+    )
     return union([polls, sends, changes], sparse=True).selectExpr("0L history", "*")
 
 

@@ -34,7 +34,8 @@ from ackproof_spark.checks.check import ClientCheck
 from ackproof_spark.checks.unexpected import identified
 from ackproof_spark.reading.run_tables import NAME, PARTITION, PLACE, RunTables, StoredRun
 from ackproof_spark.spark.functions import DataFrame, F, Window
-from ackproof_spark.tables import Outcome, RecordState
+from ackproof_spark.spark.small_data import from_rows
+from ackproof_spark.tables import Outcome, RecordState, columns
 
 _RECORD = [*NAME, "offset"]
 
@@ -72,7 +73,7 @@ def _begins(run: StoredRun) -> DataFrame:
     added = added_partitions(run)
     if not added:
         return begins
-    new = run.spark.createDataFrame(added, "topic string, partition int")
+    new = from_rows(run.spark, added, columns("topic string, partition int"))
     groups = reads.select("group", "topic").distinct()
     from_0 = groups.join(new, "topic").withColumn("begin", F.lit(0).cast("bigint"))
     return (

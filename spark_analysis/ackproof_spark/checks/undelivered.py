@@ -17,7 +17,8 @@ from ackproof_spark.checks.deliveries import OF_GROUP, RECORD, at_rest
 from ackproof_spark.checks.reads import added_partitions
 from ackproof_spark.reading.run_tables import NAME, PARTITION, RunTables, StoredRun
 from ackproof_spark.spark.functions import DataFrame, F
-from ackproof_spark.tables import RecordState
+from ackproof_spark.spark.small_data import from_rows
+from ackproof_spark.tables import RecordState, columns
 
 
 def undelivered(tables: RunTables, run: StoredRun) -> DataFrame:
@@ -41,9 +42,10 @@ def _begins(tables: RunTables, run: StoredRun) -> DataFrame:
     """Return the offset from which on each group at rest has to get each partition."""
     of_group = ["group", *PARTITION]
     first = run["acquisitions"].groupBy(*of_group).agg(F.min("offset").alias("first"))
-    added = run.spark.createDataFrame(
+    added = from_rows(
+        run.spark,
         [(topic, number, 0) for topic, number in added_partitions(run)],
-        "topic string, partition int, begins bigint",
+        columns("topic string, partition int, begins bigint"),
     )
     log = tables.partition_ends.select(*PARTITION, "begin_offset")
     begin = F.when(F.col("earliest"), F.col("begin_offset")).otherwise(

@@ -29,9 +29,9 @@ from ackproof_spark.forensics.stories import (
 from ackproof_spark.forensics.terms import Term
 from ackproof_spark.reading.run_tables import PARTITION, PLACE, StoredRun
 from ackproof_spark.spark.functions import Column, DataFrame, F
-from ackproof_spark.spark.small_data import local
+from ackproof_spark.spark.small_data import from_rows, local
 from ackproof_spark.spark.storage import address, store
-from ackproof_spark.tables import LOCATION, LOST_STORIES, SCHEMA_VERSION
+from ackproof_spark.tables import LOCATION, LOST_STORIES, SCHEMA_VERSION, columns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,8 +170,10 @@ def _aborted(unread: Sequence[Mapping[str, Any]], run: StoredRun) -> set[int]:
         for offset in {row["first_offset"], row["last_offset"]}
     ]
     batches = run["replica_batches"].where("transactional")
-    asked = batches.sparkSession.createDataFrame(
-        offsets, f"{STORY} bigint, topic string, partition int, offset bigint"
+    asked = from_rows(
+        run.spark,
+        offsets,
+        columns(f"{STORY} bigint, topic string, partition int, offset bigint"),
     )
     of = ["topic", "partition", "broker", "producer_id"]
     markers = batches.where("control").select(
@@ -285,17 +287,16 @@ def _cause(topic: str, partition: int, case: Case, phrase: str, group: Sequence[
     )
 
 
-_MEANING = (
-    f"{STORY} bigint, leader int, leader_epoch int, next_leader int, next_leader_epoch int, "
-    "next_leader_start bigint, next_leader_high_watermark bigint, elected_at timestamp, "
-    "election string, case string, cause string"
+_MEANING = columns(
+    f"{STORY} bigint, leader int?, leader_epoch int?, next_leader int?, next_leader_epoch int?, "
+    "next_leader_start bigint?, next_leader_high_watermark bigint?, elected_at timestamp?, "
+    "election string?, case string, cause string"
 )
 
 
 def _table(stories: DataFrame, distinct: Sequence[_Story], run_id: str) -> DataFrame:
     """Return `tables.LOST_STORIES`: every lost record with the classification of its story."""
-    rows = [_meaning(story) for story in distinct]
-    meaning = stories.sparkSession.createDataFrame(rows, _MEANING)
+    meaning = from_rows(stories.sparkSession, map(_meaning, distinct), _MEANING)
     truncation = F.col("truncation")
     columns: dict[str, Column] = {
         "schema_version": F.lit(SCHEMA_VERSION),

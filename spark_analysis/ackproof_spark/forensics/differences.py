@@ -180,8 +180,10 @@ def first_differences(batches: DataFrame) -> DataFrame:
 
 def diverged(batches: DataFrame, differing: Sequence[Row]) -> DataFrame:
     """Return a row for each partition of `first_differences`: topic, partition, offset, found."""
-    first = batches.sparkSession.createDataFrame(
-        differing, "topic string, partition int, offset bigint, batches bigint"
+    first = from_rows(
+        batches.sparkSession,
+        differing,
+        columns("topic string, partition int, offset bigint, batches bigint"),
     )
     return (
         _overlapping(batches)

@@ -9,24 +9,39 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any
 
+import pyarrow as pa
+
 from ackproof_spark.forensics.differences import EPOCH, in_sync, last_states, rows_of
 from ackproof_spark.forensics.terms import Election, Partition, Term, lives_of, terms
 from ackproof_spark.reading.run_tables import PARTITION, StoredRun
 from ackproof_spark.spark.functions import F
+from ackproof_spark.tables import columns
 
-_TERM = (
-    "struct<epoch: int, leader: int, elected_at: bigint, start: bigint, unclean: boolean, "
-    "missed_since: bigint>"
+
+def _several(fields: str) -> pa.DataType:
+    """Return an array of structs with these fields, each of which may be null."""
+    listed = columns(fields)
+    return pa.list_(pa.struct(list(zip(listed.names, listed.types, strict=True))))
+
+
+_TERMS = _several(
+    "epoch int, leader int, elected_at bigint, start bigint, unclean boolean, missed_since bigint"
 )
-_STATE = "struct<at: bigint, epoch: int, isr: array<int>>"
-_STRETCH = "struct<broker: int, epoch: int, low: bigint, high: bigint, leads: boolean>"
-_TRUNCATION = "struct<at: bigint, broker: int, offset: bigint, below: bigint>"
-_RANGE = "struct<low: bigint, high: bigint>"
+_STATES = _several("at bigint, epoch int, isr array<int>")
+_STRETCHES = _several("broker int, epoch int, low bigint, high bigint, leads boolean")
+_TRUNCATIONS = _several("at bigint, broker int, offset bigint, below bigint")
+_RANGES = _several("low bigint, high bigint")
 #: The schema of `History.rows`.
-FACTS = (
-    f"topic string, partition int, terms array<{_TERM}>, states array<{_STATE}>, "
-    f"stretches array<{_STRETCH}>, truncations array<{_TRUNCATION}>, hung array<{_RANGE}>, "
-    "skipped array<bigint>, created_again bigint"
+FACTS = pa.schema(
+    [
+        *columns("topic string, partition int"),
+        ("terms", _TERMS),
+        ("states", _STATES),
+        ("stretches", _STRETCHES),
+        ("truncations", _TRUNCATIONS),
+        ("hung", _RANGES),
+        *columns("skipped array<bigint>, created_again bigint?"),
+    ]
 )
 
 #: A broker logs its warning and its truncation one after the other.
@@ -38,12 +53,12 @@ class History:
     """Terms and truncations of every partition; times have a time zone."""
 
     terms: Mapping[Partition, tuple[Term, ...]]
-    #: Rows of `_STRETCH`: the offsets of each epoch in each replica.
+    #: Rows of `_STRETCHES`: the offsets of each epoch in each replica.
     stretches: Mapping[Partition, Sequence[tuple[int, int, int, int, bool]]]
     #: Rows of `tables.BROKER_EVENTS` of kind `truncated`, in order of time; `high_watermark`: that
     #: of the replica, if the broker warned that it truncates below it.
     truncations: Mapping[Partition, Sequence[Mapping[str, Any]]]
-    #: Rows of `_RANGE`: the batches of transactions that hung until the harness aborted them.
+    #: Rows of `_RANGES`: the batches of transactions that hung until the harness aborted them.
     hung: Mapping[Partition, Sequence[tuple[int, int]]]
     #: When a coordinator skipped the marker of a transaction.
     skipped: Mapping[Partition, Sequence[datetime]]

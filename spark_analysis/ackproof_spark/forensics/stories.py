@@ -38,6 +38,7 @@ from __future__ import annotations
 from ackproof_spark.forensics.history import FACTS, History
 from ackproof_spark.reading.run_tables import PARTITION
 from ackproof_spark.spark.functions import Column, DataFrame, F
+from ackproof_spark.spark.small_data import from_rows
 from ackproof_spark.tables import PROBE_PRODUCERS
 
 #: A leader change within this time of a send may have affected it, in microseconds: twice
@@ -78,7 +79,7 @@ def stories_of(
     is the first after the send at or before the offset, by the broker that acked it, else by any
     broker. If the transaction hung, all of these are those of its COMMIT marker.
     """
-    facts = F.broadcast(lost.sparkSession.createDataFrame(history.rows, FACTS))
+    facts = F.broadcast(from_rows(lost.sparkSession, history.rows, FACTS))
     standing = occupied.distinct().withColumn("standing", F.lit(True))
     offset, hung = F.col("offset"), F.col("hung")
     sent, acked = F.unix_micros("sent_at"), F.unix_micros("committed_at")

@@ -27,7 +27,8 @@ from pathlib import Path
 from ackproof_spark.reading.run_tables import PLACE, StoredRun
 from ackproof_spark.record import ID_HEADER
 from ackproof_spark.spark.functions import Column, DataFrame, F, SparkSession
-from ackproof_spark.tables import SCHEMA_VERSION, Outcome, RecordState
+from ackproof_spark.spark.small_data import from_rows
+from ackproof_spark.tables import SCHEMA_VERSION, Outcome, RecordState, columns
 
 #: The parts of an identity, in the order of a kind's name.
 PARTS = ("id", "digest", "key")
@@ -188,8 +189,8 @@ def undecidable(
     or after the high watermark.
     """
     rows = [(*partition, end) for partition, end in ends.items()]
-    end_offsets = log.sparkSession.createDataFrame(
-        rows, "topic string, partition int, end_offset bigint"
+    end_offsets = from_rows(
+        log.sparkSession, rows, columns("topic string, partition int, end_offset bigint")
     )
     others = log.where(F.col("state") == RecordState.OTHER).select(*PLACE)
     loose = (

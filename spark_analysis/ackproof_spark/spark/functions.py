@@ -63,4 +63,4 @@ def spark_schema(schema: pa.Schema) -> StructType:
 
 def no_rows(spark: SparkSession, schema: pa.Schema) -> DataFrame:
     """Return a frame with the columns of a schema and without rows."""
-    return spark.createDataFrame([], spark_schema(schema))
+    return spark.createDataFrame(schema.empty_table(), spark_schema(schema))

@@ -70,7 +70,11 @@ def from_arrow(spark: SparkSession, table: pa.Table, schema: StructType | None =
 
 
 def from_rows(spark: SparkSession, rows: Iterable[Sequence[Any]], schema: pa.Schema) -> DataFrame:
-    """Return rows, which have the columns of `schema`, as a frame of one partition."""
+    """Return rows, which have the columns of `schema`, as a frame of one partition.
+
+    Spark's Python workers would serialize a list of rows for each query that reads it; they take
+    seconds of CPU time to start.
+    """
     names = schema.names
     named = [dict(zip(names, row, strict=True)) for row in rows]
     return from_arrow(spark, pa.Table.from_pylist(named, schema)).coalesce(1)

@@ -12,14 +12,17 @@ import pyarrow as pa
 import pytest
 
 from ackproof_spark.reading.run_tables import RunTables, cached_for_run
+from ackproof_spark.spark.functions import no_rows, spark_schema
 from ackproof_spark.spark.small_data import (
     FEW,
     answers,
     from_arrow,
+    from_rows,
     local,
     side_by_side,
     small_plans,
 )
+from ackproof_spark.tables import columns
 
 pytestmark = pytest.mark.spark
 
@@ -120,6 +123,19 @@ def test_spark_is_given_one_batch():
     from_arrow(session, table)
     assert [len(one.to_batches()) for one in given] == [1]
     assert given[0] == table
+
+
+def test_rows_of_this_process_need_no_python_worker(spark):
+    schema = columns("topic string, partition int?")
+    rows = [("a", 1), ("b", None)]
+    given, none = from_rows(spark, rows, schema), no_rows(spark, schema)
+    assert sorted(map(tuple, given.collect())) == rows
+    assert none.collect() == []
+    assert given.schema == none.schema == spark_schema(schema)
+    for frame in (given, none):
+        assert "LocalTableScan" in executed(frame)
+    # The control: Python workers serialize a list.
+    assert "LocalTableScan" not in executed(spark.createDataFrame(rows, spark_schema(schema)))
 
 
 def test_several_questions_are_answered_by_one_job(spark):
