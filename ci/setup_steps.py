@@ -101,10 +101,14 @@ def _java_major(java: str | None) -> int:
     return int(version[1]) if version else 0
 
 
+def _makes_environments() -> bool:
+    return None not in map(importlib.util.find_spec, ("ensurepip", "venv"))
+
+
 def packages(demo: bool) -> str:
     """Install the missing Debian packages at once, because apt does not run side by side."""
     missing = []
-    if None in map(importlib.util.find_spec, ("ensurepip", "venv")):
+    if not _makes_environments():
         missing.append("python3-venv")
     compiler = demo or Path(_java() or "").with_name("javac").exists()
     if (_java_major(_java()) < 17 or not compiler) and not os.environ.get("JAVA_HOME"):
@@ -336,7 +340,9 @@ def main(*arguments: str) -> None:
             return steps[-1]
 
         system = step("system packages", lambda: packages(demo))
-        environment = step("python", virtual_environment, system)
+        # Java, Maven and Docker take apt a minute, which pip does not need to wait for.
+        before = () if _makes_environments() else (system,)
+        environment = step("python", virtual_environment, *before)
         makers = step("image packages", lambda: image_packages(demo), environment)
         others = step("python packages", lambda: python_packages(demo), environment)
         pyspark = step("pyspark", lambda: spark(demo), environment)

@@ -6,8 +6,11 @@ import os
 import re
 import subprocess
 import sys
+import threading
 from importlib.metadata import PackageNotFoundError, requires
 
+import pytest
+import setup_steps
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from setup_steps import CONSTRAINTS, DEMO_PACKAGES, IMAGE_PACKAGES
@@ -64,3 +67,31 @@ def test_images_are_made_with_the_packages_that_are_installed_first() -> None:
     # Every process imports setuptools, for distutils.
     assert set(done.stdout.split()) - {"setuptools", "ackproof"} == set(IMAGE_PACKAGES)
     assert needed("docker") == set(IMAGE_PACKAGES)
+
+
+@pytest.mark.parametrize("can", [True, False])
+def test_python_waits_for_system_packages_only_if_it_needs_one(
+    can: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order, made = [], threading.Event()
+
+    def packages(demo: bool) -> str:
+        if can:
+            assert made.wait(60)
+        order.append("system packages")
+        return ""
+
+    def environment() -> str:
+        order.append("python")
+        made.set()
+        return ""
+
+    monkeypatch.setattr(setup_steps, "_makes_environments", lambda: can)
+    monkeypatch.setattr(setup_steps, "packages", packages)
+    monkeypatch.setattr(setup_steps, "virtual_environment", environment)
+    for name in ("image_packages", "python_packages", "spark", "java", "connector"):
+        monkeypatch.setattr(setup_steps, name, lambda demo: "")
+    for name in ("engine", "images"):
+        monkeypatch.setattr(setup_steps, name, str)
+    setup_steps.main("demo")
+    assert order == (["python", "system packages"] if can else ["system packages", "python"])
