@@ -8,8 +8,7 @@ from typing import Any
 
 import claims_page as claims
 import pytest
-
-from ackproof.scenario.loader import load
+from catalogue_pages import arms_of
 
 ROOT = Path(__file__).parents[3]
 
@@ -60,7 +59,7 @@ def test_every_claim_has_a_number_and_what_shows_it_exists() -> None:
         for path in claim.get("tests", []):
             assert (ROOT / path).exists(), path
         for name, arms in claim.get("runs", {}).items():
-            known = {one.name for one in load(ROOT / "scenarios" / f"{name}.yaml")}
+            known = {one.name for one in arms_of(ROOT / "scenarios" / f"{name}.yaml")}
             assert set(arms) <= known, claim["id"]
 
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 import sys
 from dataclasses import asdict, replace
-from functools import partial
 
 import pytest
 
 from ackproof_model.adversary import AdversaryModel, Budgets, search
-from ackproof_model.adversary.state import initial
+from ackproof_model.adversary.state import State, initial
 from ackproof_model.adversary.successors import successors
 from ackproof_model.breadth_first import reachable
 from ackproof_model.perturbations import Counts
 from ackproof_model.replication.controller import can_move_leader, preferred
+from ackproof_model.replication.state import Label
 from ackproof_model.worst_case.minima import Question
 from ackproof_model.worst_case.moves import (
     MISSED_EPOCH,
@@ -92,7 +92,7 @@ def test_elections_of_the_preferred_replica_alone_lose_after_three_ends(
     ("counts", "lost"),
     [
         ({"reassignments": 1, "leader_moves": 1, "kills": 1}, True),
-        ({"reassignments": 2, "leader_moves": 1}, True),
+        pytest.param({"reassignments": 2, "leader_moves": 1}, True, marks=pytest.mark.slow),
         ({"reassignments": 1, "leader_moves": 2}, True),
         ({"reassignments": 1, "kills": 2}, False),
     ],
@@ -159,7 +159,7 @@ def test_how_many_moves_remove_a_replica_that_stays_eligible(
 
 
 #: So many states are searched again in a test at most.
-FEW = 40_000
+FEW = 10_000
 
 
 def test_small_stored_sets_with_moves_are_searched_again_and_a_control_loses() -> None:
@@ -194,14 +194,18 @@ def test_the_balancer_elects_the_first_replica_only_and_whenever_it_may() -> Non
     """The packed search has the states of the specification."""
     two = replace(question(minimum=1), replicas=2)
     model = with_moves(two, Counts(reassignments=1, kills=1), balanced=True)
-    reached = {one.state for one in reachable(initial(model), partial(successors, model))}
-    assert search(model).states == len(reached)
-    balanced = {
-        after.controller.leader == preferred(state.controller)
-        for state in reached
-        for label, after in successors(model, state)
-        if label[0] == "balance"
-    }
+    balanced = set()
+
+    def steps(state: State) -> list[tuple[Label, State]]:
+        found = list(successors(model, state))
+        balanced.update(
+            after.controller.leader == preferred(state.controller)
+            for label, after in found
+            if label[0] == "balance"
+        )
+        return found
+
+    assert search(model).states == sum(1 for _ in reachable(initial(model), steps))
     assert balanced == {True}
 
 
