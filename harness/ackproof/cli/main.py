@@ -76,6 +76,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "runs": "runs.runs",
         "report": "runs.report",
         "check": "check.check",
+        "watch": "watch.watch",
     },
     "Write scenarios": {
         "scenarios": "scenarios.scenarios",

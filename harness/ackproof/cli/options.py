@@ -177,6 +177,11 @@ def print_json(value: object) -> None:
     typer.echo(json.dumps(value, indent=2, default=str))
 
 
+def print_line(value: object) -> None:
+    """Print one line of JSON, of an output that does not end."""
+    typer.echo(json.dumps(value, default=str))
+
+
 def print_result(text: object, value: object, *, as_json: bool) -> None:
     if as_json:
         print_json(value)

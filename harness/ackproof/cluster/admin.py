@@ -245,6 +245,15 @@ class Admin:
         except (KafkaException, TimeoutError):
             return None
 
+    def topic_setting(self, name: str, key: str) -> str:
+        """Return a setting of a topic; '' without an answer, as without the right to ask."""
+        resource = ConfigResource(ResourceType.TOPIC, name)
+        try:
+            (answer,) = self.client().describe_configs([resource]).values()
+            return str(answer.result(timeout=60)[key].value)
+        except (KafkaException, KeyError):
+            return ""
+
     def write_end_markers(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """Write an end marker to each partition, and return the markers' offsets.
 

@@ -81,6 +81,30 @@ def render(runs: Sequence[tuple[Path, Verdict]]) -> str:
     return text.decode()
 
 
+#: What a watch counts in each partition, as gauges of now.
+_WATCH = {
+    "acked": "Acked sends that were compared, or wait for it.",
+    "unseen": "Acked sends that were not read yet.",
+    "late": "Acked sends that could not be read in time, and still cannot.",
+    "lost": "Acked sends that are not in the log any more.",
+    "doubled": "Further copies of records.",
+    "reordered": "Records behind later ones of their producer.",
+    "undecided": "Acked sends of which the watch cannot tell.",
+}
+
+
+def write_watch(path: Path, partitions: Mapping[tuple[str, int], Mapping[str, float]]) -> None:
+    """Write the counts of a watch, by topic and partition."""
+    registry = CollectorRegistry()
+    for name, description in _WATCH.items():
+        labels = ("topic", "partition")
+        gauge = Gauge(f"ackproof_watch_{name}", description, labels, registry=registry)
+        for (topic, number), row in partitions.items():
+            gauge.labels(topic, number).set(row[name])
+    with replacing(path) as partial:
+        partial.write_bytes(generate_latest(registry))  # type: ignore[no-untyped-call]
+
+
 def _values(verdict: Verdict) -> Mapping[str, float | Mapping[str, float] | None]:
     metrics, latency = verdict.metrics, verdict.metrics.ack_latency_ms
     lost = Counter[str]()

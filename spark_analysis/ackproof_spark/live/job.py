@@ -13,10 +13,8 @@ is truncated, and emits an unmatched send only after the watermark (measured: do
 
 from __future__ import annotations
 
-import contextlib
 import json
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,12 +22,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ackproof_spark.errors import AnalysisError
 from ackproof_spark.live import store
 from ackproof_spark.live.partition import EVENTS, Kind, Partition, Rows, rows_of
 from ackproof_spark.live.store import Key, LiveTables, State, StateFiles
 from ackproof_spark.reading.record_columns import parse_records
-from ackproof_spark.spark.errors import explained
+from ackproof_spark.spark.errors import stream_explained
 from ackproof_spark.spark.functions import DataFrame, F, SparkSession
 from ackproof_spark.spark.storage import address
 from ackproof_spark.tables import LOCATION, SCHEMA_VERSION, RecordState
@@ -128,14 +125,14 @@ class Following:
 
     def active(self) -> bool:
         """Return whether the job runs. Raises AnalysisError if it failed."""
-        with _explained():
+        with stream_explained("the live job"):
             if error := self.query.exception():
                 raise error
         return bool(self.query.isActive)
 
     def drain(self) -> None:
         """Process what the sources have now. Raises AnalysisError if the job failed."""
-        with _explained():
+        with stream_explained("the live job"):
             self.query.processAllAvailable()
 
     def end(self) -> None:
@@ -217,21 +214,6 @@ def follow(
         .start()
     )
     return following
-
-
-@contextlib.contextmanager
-def _explained() -> Iterator[None]:
-    """Turn the failure of a query into an `AnalysisError` with its innermost cause."""
-    from pyspark.errors import StreamingQueryException
-
-    with explained():
-        try:
-            yield
-        except StreamingQueryException as error:
-            # A stack trace of Python within one of Java: the innermost cause is last.
-            text, _, _ = str(error).partition("=== Streaming Query ===")
-            causes = re.findall(r"^[\w.]*?(\w*(?:Error|Exception)(?:: .+)?)$", text, re.MULTILINE)
-            raise AnalysisError(f"the live job failed: {(causes or [text])[-1]}") from error
 
 
 def _events(rows: pa.Table, key: Key) -> Rows:

@@ -113,6 +113,21 @@ def explained() -> Iterator[None]:
         raise AnalysisError(f"{what} ({cause(error)})") from error
 
 
+@contextlib.contextmanager
+def stream_explained(what: str) -> Iterator[None]:
+    """Turn the failure of a streaming query into an `AnalysisError` with its innermost cause."""
+    from pyspark.errors import StreamingQueryException
+
+    with explained():
+        try:
+            yield
+        except StreamingQueryException as error:
+            # A stack trace of Python within one of Java: the innermost cause is last.
+            text, _, _ = str(error).partition("=== Streaming Query ===")
+            causes = re.findall(r"^[\w.]*?(\w*(?:Error|Exception)(?:: .+)?)$", text, re.MULTILINE)
+            raise AnalysisError(f"{what} failed: {(causes or [text])[-1].strip()}") from error
+
+
 def cause(error: BaseException) -> str:
     """Return the first line of the root cause: Java's innermost cause, if any."""
     java: Any = getattr(error, "java_exception", None)

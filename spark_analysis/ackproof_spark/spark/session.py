@@ -133,6 +133,11 @@ def is_connect() -> bool:
     return _master.startswith("sc://") if _given is None else not driver_here(_given)
 
 
+def is_local() -> bool:
+    """Whether the session that this process starts is in this process."""
+    return _master.startswith("local")
+
+
 @contextlib.contextmanager
 def given(spark: SparkSession) -> Iterator[None]:
     """Use the caller's session in this block. It has the settings of `SETTINGS` until its end."""
@@ -205,7 +210,7 @@ def session() -> SparkSession:
         try:
             if not is_connect():
                 connector.check_java()
-            if not _is_local():
+            if not is_local():
                 _check_reachable()
             _running = _connect(folder) if is_connect() else _start(folder)
         except BaseException:
@@ -351,12 +356,12 @@ def _start(folder: Path) -> SparkSession:
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.sql.catalogImplementation": "in-memory",
         **SETTINGS,
-        **(_local_settings(folder) if _is_local() else _cluster_settings(folder)),
+        **(_local_settings(folder) if is_local() else _cluster_settings(folder)),
         **(_DELTA_SETTINGS if connector.Package.DELTA in _used else {}),
     }
     # The jars match the installed pyspark, not another Spark on this machine.
     os.environ["SPARK_HOME"] = str(connector.spark_home())
-    if _is_local():
+    if is_local():
         os.environ["PYSPARK_PYTHON"] = sys.executable
     else:
         # Executors run the Python of their own machine, which may have another path.
@@ -375,7 +380,7 @@ def _start(folder: Path) -> SparkSession:
         with _signal_handler_kept():
             context = SparkContext(conf=conf, gateway=_gateway)
         spark = SparkSession(context)
-        if not _is_local():
+        if not is_local():
             _await_executor(spark)
             context.addPyFile(str(executor_zip.write(folder / "ackproof.zip")))
         if not context.getConf().contains("spark.sql.shuffle.partitions"):
@@ -422,12 +427,8 @@ def _signal_handler_kept() -> Iterator[None]:
         signal.signal(signal.SIGINT, handler)
 
 
-def _is_local() -> bool:
-    return _master.startswith("local")
-
-
 def _on_loopback() -> bool:
-    return _is_local() or urlsplit(_master).hostname in ("127.0.0.1", "localhost")
+    return is_local() or urlsplit(_master).hostname in ("127.0.0.1", "localhost")
 
 
 def _local_settings(folder: Path) -> dict[str, str]:

@@ -18,6 +18,7 @@ ANALYSES = (
     "redeliveries",
     "cost",
     "trend",
+    "watched",
 )
 
 

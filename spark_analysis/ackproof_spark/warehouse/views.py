@@ -44,7 +44,7 @@ def statements(
         columns = ",\n  ".join(f"{one.name} COMMENT {text(comment_of(one))}" for one in own)
         selected = ", ".join(_value(one.name, reports if name == "runs" else "") for one in own)
         query = f"SELECT {selected}\nFROM {names[name]} AS d"
-        if name != "runs":
+        if name != "runs" and LOAD_ID in table.schema.names:
             finished = f"{names['runs']} AS r"
             query += (
                 f"\nLEFT SEMI JOIN {finished} ON d.run_date = r.run_date AND d.run_id = r.run_id "

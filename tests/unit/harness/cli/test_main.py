@@ -65,7 +65,7 @@ finally:
 
 
 @pytest.mark.parametrize(
-    ("words", "imported"), [(["audit", "--list"], 1), (["--version"], 0), (["--help"], 14)]
+    ("words", "imported"), [(["audit", "--list"], 1), (["--version"], 0), (["--help"], 15)]
 )
 def test_only_the_command_that_is_asked_for_is_imported(words: list[str], imported: int) -> None:
     """Help is the control: it lists all commands with their first lines."""

@@ -116,7 +116,7 @@ def test_views_and_info_and_the_page_of_a_loaded_warehouse(loaded, ackproof, tmp
     assert script.count("CREATE OR REPLACE VIEW ackproof.") == len(TABLES) + len(ANALYSES)
     code, message, _ = ackproof("warehouse", "info", place)
     assert code == ExitCode.HOLDS
-    assert f"{loaded.format}, version 6" in message
+    assert f"{loaded.format}, version 8" in message
     page = tmp_path / "page.html"
     assert ackproof("dashboard", place, "--to", page)[0] == ExitCode.HOLDS
     assert "acks=1 with linger.ms=50" in page.read_text()
