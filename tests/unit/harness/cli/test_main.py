@@ -37,7 +37,11 @@ def test_an_unexpected_exception_ends_with_4_and_one_message(
 
 @pytest.mark.parametrize(
     "command",
-    [["validate", "--json-schema", "scenario"], ["faults"], ["validate", f"{SCENARIOS}/acks.yaml"]],
+    [
+        ["validate", "--json-schema", "scenario"],
+        pytest.param(["faults"], marks=pytest.mark.slow),
+        pytest.param(["validate", f"{SCENARIOS}/acks.yaml"], marks=pytest.mark.slow),
+    ],
 )
 def test_a_closed_pipe_changes_no_exit_code(command: list[str]) -> None:
     whole = [sys.executable, "-c", "from ackproof.cli.main import main; main()", *command]
