@@ -38,13 +38,13 @@ def random_life(rng: random.Random) -> Life:
     largest = rng.choice((4, 4, 12))
     log = tuple(rng.randint(1, largest) for _ in range(rng.randint(2, 6)))
     end, gaps = sum(log), rng.random() < 0.4
-    start, stored, trims = rng.choice((-1, 0, rng.randrange(end))), [], not gaps
+    start, stored, trims = rng.choice((0 - (not gaps), 0, rng.randrange(end))), [], not gaps
     if start >= 0 and rng.random() < (0.9 if gaps else 0.4):
         at = max(0, start + rng.choice((0, 0, 0, 0, 1, -1)) * gaps)
         while at < end and rng.random() < 0.7:
             last = min(end - 1, at + rng.randrange(rng.choice((3, 3, 9))))
             stored.append(Batch(at, last, rng.choice((0, 0, 2, 4)), rng.randint(0, 5)))
-            at = last + 1 + gaps * rng.choice((0, 0, 1, 2, 6))
+            at = last + 1 + gaps * rng.choice((0, 1, 1, 2, 6))
     if stored and stored[-1].first and rng.random() < 0.02:  # no coordinator stores it
         stored[-1] = stored[-1]._replace(last=stored[-1].first - 1)
     weights, words, held = rng.choice(_STYLES)
@@ -74,8 +74,8 @@ _ANY_WORDS = ("a", "a", "r", "r", "j", "n", "g", "ar", "arj", "na", "rrra")
 _STYLES: tuple[tuple[tuple[float, ...], tuple[str, ...], bool], ...] = (
     ((8, 8, 1, 3, 1, 1, 0.5), _ANY_WORDS, False),
     ((8, 8, 1, 5, 1, 6, 0), ("a", "r", "r", "j"), True),
-    ((8, 8, 2, 3, 1, 1, 5), _ANY_WORDS, False),
-    ((8, 8, 0, 0, 0, 0, 0), _RELEASES, False),
+    *(((8, 8, 2, 3, 1, 1, 5), _ANY_WORDS, False),) * 2,
+    *(((8, 8, 0, 0, 0, 0, 0), _RELEASES, False),) * 2,
 )
 
 
