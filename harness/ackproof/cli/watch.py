@@ -95,7 +95,7 @@ def watch(
     acked: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="[ACKED...]",
+            metavar="ACKED",
             help="Acked logs that grow: files of JSON lines, or folders of *.jsonl "
             "(docs/reference/acked-log.md).",
             show_default=False,

@@ -14,7 +14,7 @@ import json
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
@@ -91,14 +91,14 @@ class Watching:
 
     def __init__(self, warehouse: Warehouse, options: WatchOptions, report: Report) -> None:
         self._warehouse = warehouse
-        self._options = options
         self._report = report
         self._folder = f"_watch/{hashlib.sha256(options.name.encode()).hexdigest()[:16]}"
         self._first = True
         #: The last counts of each partition.
         self.partitions: dict[tuple[str, int], dict[str, Any]] = {}
         self.batches = 0
-        self.name = _continued(warehouse.storage, self._folder, options)
+        self.name, start = continued(warehouse.storage, self._folder, options)
+        self._options = replace(options, start=start)
         self.query: StreamingQuery = self._start()
 
     def active(self) -> bool:
@@ -192,21 +192,27 @@ def _light_python() -> str:
     return str(script)
 
 
-def _continued(storage: Storage, folder: str, options: WatchOptions) -> str:
-    """Return the name of the watch whose checkpoint is in `folder`; of a new one, make it.
+def continued(
+    storage: Storage, folder: str, options: WatchOptions
+) -> tuple[str, Mapping[str, Mapping[str, int]]]:
+    """Return name and first offsets of the watch whose checkpoint is in `folder`, or make it.
 
-    Raises WarehouseError if the checkpoint is of another version, or the options are others.
+    A watch that ended before its first micro-batch, or while a partition was added, goes on from
+    the offsets of its first start. Raises WarehouseError if the checkpoint is of another version,
+    or the options are others.
     """
     place = f"{folder}/{_HEAD}"
     text = storage.read(place)
     if text is None:
         name = f"{options.name}-{datetime.now(tz=UTC):%Y%m%dT%H%M%S}"
-        storage.write(place, json.dumps({**options.identity, "name": name}) + "\n")
-        return name
+        head = {**options.identity, "name": name, "start": options.start}
+        storage.write(f"{place}.new", json.dumps(head) + "\n")
+        storage.move(f"{place}.new", place)  # whole or not there, whenever the process ends
+        return name, options.start
     try:
         stored = json.loads(text)
-        name = stored.pop("name")
-    except (ValueError, KeyError, AttributeError):
+        name, start = str(stored["name"]), dict(stored["start"])
+    except (ValueError, KeyError, TypeError):
         raise WarehouseError(f"{storage.address}/{place} is damaged: {text[:80]!r}") from None
     for key, value in options.identity.items():
         if stored.get(key) != value:
@@ -215,7 +221,7 @@ def _continued(storage: Storage, folder: str, options: WatchOptions) -> str:
                 f"{stored.get(key)!r}, not {value!r}: continue it as it was started, or delete "
                 "this folder, and the watch begins again"
             )
-    return str(name)
+    return name, start
 
 
 def findings(spark: SparkSession, options: WatchOptions) -> DataFrame:
