@@ -26,7 +26,7 @@ from ackproof_spark.watch.job import Watching, WatchOptions
 from command_line import ackproof
 from waiting import until
 
-pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 
 
 class Application:
@@ -35,7 +35,6 @@ class Application:
     def __init__(self, bootstrap: str, topic: str, log: Path) -> None:
         self.topic = topic
         self.log = log
-        self.acked: dict[tuple[int, int], str] = {}
         self._producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "log_level": 0})
         self._sequences = {number: count() for number in range(3)}
 
@@ -123,6 +122,24 @@ def options(cluster: KafkaCluster, topic: str, log: Path) -> WatchOptions:
     )
 
 
+def test_a_lost_send_and_a_copy_are_found(
+    cluster: KafkaCluster, spark: SparkSession, tmp_path: Path
+) -> None:
+    """The small one, with one partition."""
+    cluster.create_topics({"small": TopicSpec(partitions=1)})
+    application = Application(cluster.bootstrap_servers, "small", tmp_path / "acked.jsonl")
+    copied = application.send(0, 20)[3]
+    application.line(0, 7, "lost:1")
+    application.write(0, copied, logged=False)
+    application.flush()
+    watched = Watched(spark, tmp_path, options(cluster, "small", application.log))
+    watched.drain(partial(decided, acked=21, planted=1))
+    watched.watching.stop()
+    found = [(row["finding"], row["record_offset"], row["send"]) for row in watched.rows()]
+    assert sorted(found) == [("doubled", 20, None), ("lost", 7, "id lost:1")]
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("failures", [5, 50])
 def test_what_was_planted_is_written_once_however_often_the_query_fails(
     cluster: KafkaCluster,
@@ -181,6 +198,7 @@ def test_what_was_planted_is_written_once_however_often_the_query_fails(
     assert len(watched.errors) >= failures
 
 
+@pytest.mark.slow
 def test_a_truncation_is_seen_and_what_it_took_is_lost(
     cluster: KafkaCluster, spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -224,6 +242,7 @@ def test_a_truncation_is_seen_and_what_it_took_is_lost(
     assert (truncated["record_offset"], truncated["records"]) == (100, 50)
 
 
+@pytest.mark.slow
 def test_wrong_input_is_one_line(
     cluster: KafkaCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
