@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import re
+import signal
+import subprocess
+from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import count
@@ -24,9 +29,13 @@ from ackproof_spark.warehouse.formats import Format, Tables
 from ackproof_spark.warehouse.warehouse import Warehouse
 from ackproof_spark.watch.job import Watching, WatchOptions
 from command_line import ackproof
+from integration.command import started
 from waiting import until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
+
+#: How often the command is killed.
+KILLS = 50 if os.environ.get("ACKPROOF_ALL_KILLS") else 5
 
 
 class Application:
@@ -35,6 +44,8 @@ class Application:
     def __init__(self, bootstrap: str, topic: str, log: Path) -> None:
         self.topic = topic
         self.log = log
+        #: The offsets of each record, by its id.
+        self.offsets: dict[str, list[int]] = {}
         self._producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "log_level": 0})
         self._sequences = {number: count() for number in range(3)}
 
@@ -48,6 +59,7 @@ class Application:
     def write(self, partition: int, name: str, *, logged: bool = True) -> None:
         def on_delivery(error: Any, message: Any) -> None:
             assert error is None
+            self.offsets.setdefault(name, []).append(message.offset())
             if logged:
                 self.line(partition, message.offset(), name)
 
@@ -66,6 +78,11 @@ class Application:
 
     def flush(self) -> None:
         self._producer.flush(60)
+
+
+def await_long(look: Callable[[], bool], problem: Callable[[], str]) -> None:
+    """Wait ten minutes: a process that starts Spark takes more than one on a busy machine."""
+    wait_for(look, bool, within_s=600, every_s=0.1, failure=lambda _: ClusterError(problem()))
 
 
 class Watched:
@@ -87,13 +104,7 @@ class Watched:
                 self.watching.restart()
             return done(self.watching.partitions)
 
-        wait_for(
-            look,
-            bool,
-            within_s=600,
-            every_s=0.1,
-            failure=lambda _: ClusterError(f"{self.watching.partitions}, after {self.errors}"),
-        )
+        await_long(look, lambda: f"{self.watching.partitions}, after {self.errors}")
 
     def rows(self) -> list[dict[str, Any]]:
         return self.warehouse.query(
@@ -240,6 +251,91 @@ def test_a_truncation_is_seen_and_what_it_took_is_lost(
     assert lost == {f"id {name}" for name in taken}
     [truncated] = [row for row in watched.rows() if row["finding"] == "truncated"]
     assert (truncated["record_offset"], truncated["records"]) == (100, 50)
+
+
+@pytest.mark.slow
+@pytest.mark.table_format
+@pytest.mark.parametrize("kind", [Format.PARQUET, Format.DELTA])
+def test_sigkill_loses_and_repeats_nothing(
+    cluster: KafkaCluster, spark: SparkSession, tmp_path: Path, kind: Format
+) -> None:
+    """Killed before the first look, amid a micro-batch, after its findings, after its end."""
+    topic = f"killed-{kind}"
+    cluster.create_topics({topic: TopicSpec(partitions=3)})
+    log, into, metrics = (tmp_path / name for name in ("acked.jsonl", "warehouse", "m.prom"))
+    log.touch()
+    Warehouse.create(spark, str(into), kind)
+    application = Application(cluster.bootstrap_servers, topic, log)
+    command = ("watch", log, "--from-cluster", cluster.bootstrap_servers, "--topic", topic)
+    timing = ("--patience", "3s", "--every", "0.5s")
+    amid = ("state/offsets/*", "watch_findings/**/*.parquet", "state/commits/*")
+    planted = Counter[tuple[str, int, int]]()
+    acked = 0
+    for turn in range(KILLS):
+        process = started(*command, *timing, "--into", into)
+        if turn:
+            acked += plant(application, turn, planted)
+            await_newer(process, into, amid[turn % 3])
+        else:
+            await_in(process, lambda: bool([*into.rglob("watch.json")]))
+        process.kill()
+        said = process.communicate()
+        assert process.returncode == -signal.SIGKILL, said
+        if not turn:  # above the offsets at which the watch began
+            acked += plant(application, turn, planted)
+    last = started(*command, *timing, "--into", into, "--metrics", metrics)
+    wanted = {"acked": acked, "unseen": KILLS, "late": KILLS, "lost": KILLS}
+    await_in(last, lambda: counted(metrics, *wanted) == wanted)
+    last.send_signal(signal.SIGINT)
+    said = last.communicate()
+    assert last.returncode == 1, said
+    rows = Warehouse.open(spark, str(into)).query("SELECT * FROM watch_findings")
+    found = Counter((row["finding"], row["partition_id"], row["record_offset"]) for row in rows)
+    assert found == planted
+    assert len({row["watch"] for row in rows}) == 1
+
+
+def plant(application: Application, turn: int, planted: Counter[tuple[str, int, int]]) -> int:
+    """Send 63 records with one anomaly of each kind; return how many sends the log has."""
+    partition = turn % 3
+    names = [name for number in range(3) for name in application.send(number, 20)]
+    first, second, third = (f"extra{turn}:{n}" for n in (0, 2, 1))
+    for name in (first, second, third):  # the last two are in the wrong order
+        application.write(partition, name)
+    copied = names[20 * partition + 3]
+    application.write(partition, copied, logged=False)
+    application.flush()
+    taken = application.offsets[first][0]
+    application.line(partition, taken, f"lost:{turn}")
+    application.line(partition, 10**6 + turn, f"gone:{turn}")
+    planted["lost", partition, taken] += 1
+    planted["late", partition, 10**6 + turn] += 1
+    planted["doubled", partition, application.offsets[copied][1]] += 1
+    planted["reordered", partition, application.offsets[third][0]] += 1
+    return 65
+
+
+def await_newer(process: subprocess.Popen[str], into: Path, pattern: str) -> None:
+    """Wait until there is a new file, or the process has ended."""
+
+    before = {*into.rglob(pattern)}
+    await_in(process, lambda: bool({*into.rglob(pattern)} - before))
+
+
+def await_in(process: subprocess.Popen[str], look: Callable[[], bool]) -> None:
+    """Wait until it is true, or the process has ended."""
+    await_long(lambda: process.poll() is not None or look(), lambda: "not seen in ten minutes")
+
+
+def counted(metrics: Path, *names: str) -> dict[str, int]:
+    """Return sums over the partitions of a watch."""
+    text = metrics.read_text() if metrics.exists() else ""
+    return {
+        name: sum(
+            int(float(n)) for n in re.findall(rf"^ackproof_watch_{name}{{.*}} (.+)", text, re.M)
+        )
+        for name in names
+    }
 
 
 @pytest.mark.slow
