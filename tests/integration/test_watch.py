@@ -10,13 +10,16 @@ import signal
 import subprocess
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.admin import NewPartitions
 
 from ackproof.cluster.booted import KafkaCluster
 from ackproof.errors import ClusterError
@@ -26,6 +29,7 @@ from ackproof_spark.errors import AnalysisError
 from ackproof_spark.record import ID_HEADER
 from ackproof_spark.spark.functions import SparkSession
 from ackproof_spark.warehouse.formats import Format, Tables
+from ackproof_spark.warehouse.sql_files import SCHEMA
 from ackproof_spark.warehouse.warehouse import Warehouse
 from ackproof_spark.watch.job import Watching, WatchOptions
 from command_line import ackproof
@@ -46,14 +50,19 @@ class Application:
         self.log = log
         #: The offsets of each record, by its id.
         self.offsets: dict[str, list[int]] = {}
-        self._producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "log_level": 0})
+        self._settings = {"bootstrap.servers": bootstrap, "acks": "all", "log_level": 0}
+        self.producer = Producer(self._settings)
         self._sequences = {number: count() for number in range(3)}
+
+    def transactional(self, name: str) -> None:
+        self.producer = Producer({**self._settings, "transactional.id": name})
+        self.producer.init_transactions(60)
 
     def send(self, partition: int, number: int = 1) -> list[str]:
         names = [f"p{partition}:{next(self._sequences[partition])}" for _ in range(number)]
         for name in names:
             self.write(partition, name)
-        self._producer.flush(60)
+        self.producer.flush(60)
         return names
 
     def write(self, partition: int, name: str, *, logged: bool = True) -> None:
@@ -63,7 +72,7 @@ class Application:
             if logged:
                 self.line(partition, message.offset(), name)
 
-        self._producer.produce(
+        self.producer.produce(
             self.topic,
             b"x",
             partition=partition,
@@ -77,7 +86,7 @@ class Application:
             file.write(json.dumps(row) + "\n")
 
     def flush(self) -> None:
-        self._producer.flush(60)
+        self.producer.flush(60)
 
 
 def await_long(look: Callable[[], bool], problem: Callable[[], str]) -> None:
@@ -89,8 +98,9 @@ class Watched:
     """A watch in this process that is started again whenever its query fails."""
 
     def __init__(self, spark: SparkSession, folder: Path, options: WatchOptions) -> None:
-        self.warehouse = Warehouse.create(spark, str(folder / "warehouse"), Format.PARQUET)
-        self.watching = Watching(self.warehouse, options, lambda found, partitions: None)
+        self.folder = folder
+        warehouse = Warehouse.create(spark, str(folder / "warehouse"), Format.PARQUET)
+        self.watching = Watching(warehouse, options, lambda found, partitions: None)
         self.errors: list[str] = []
 
     def drain(self, done: Callable[[Mapping[Any, Mapping[str, Any]]], bool]) -> None:
@@ -107,9 +117,13 @@ class Watched:
         await_long(look, lambda: f"{self.watching.partitions}, after {self.errors}")
 
     def rows(self) -> list[dict[str, Any]]:
-        return self.warehouse.query(
-            "SELECT finding, partition_id, record_offset, records, send FROM watch_findings"
-        )
+        """Return the findings, as any reader of Parquet has them."""
+        folder = self.folder / "warehouse" / SCHEMA / "watch_findings"
+        return [
+            row
+            for file in folder.rglob("*.parquet")
+            for row in pq.ParquetFile(file).read().to_pylist()
+        ]
 
 
 def total(partitions: Mapping[Any, Mapping[str, Any]], name: str) -> int:
@@ -143,7 +157,8 @@ def test_a_lost_send_and_a_copy_are_found(
     application.line(0, 7, "lost:1")
     application.write(0, copied, logged=False)
     application.flush()
-    watched = Watched(spark, tmp_path, options(cluster, "small", application.log))
+    few = replace(options(cluster, "small", application.log), every_s=3)
+    watched = Watched(spark, tmp_path, few)
     watched.drain(partial(decided, acked=21, planted=1))
     watched.watching.stop()
     found = [(row["finding"], row["record_offset"], row["send"]) for row in watched.rows()]
@@ -339,6 +354,74 @@ def counted(metrics: Path, *names: str) -> dict[str, int]:
 
 
 @pytest.mark.slow
+def test_read_committed_takes_aborted_records_for_lost_and_open_ones_for_late(
+    cluster: KafkaCluster, spark: SparkSession, tmp_path: Path
+) -> None:
+    """The acked log names them although they are not committed."""
+    cluster.create_topics({"paid": TopicSpec(partitions=1)})
+    application = Application(cluster.bootstrap_servers, "paid", tmp_path / "acked.jsonl")
+    application.log.touch()
+    application.transactional("watch")
+    watched = Watched(
+        spark, tmp_path, replace(options(cluster, "paid", application.log), committed=True)
+    )
+    application.producer.begin_transaction()
+    application.send(0, 10)
+    application.producer.commit_transaction(60)
+    application.producer.begin_transaction()
+    aborted = application.send(0, 5)
+    application.producer.abort_transaction(60)
+    application.producer.begin_transaction()
+    application.send(0, 10)
+    application.producer.commit_transaction(60)
+    application.producer.begin_transaction()
+    still_open = application.send(0, 3)
+    watched.drain(partial(decided, acked=28, planted=8))
+    application.producer.commit_transaction(60)
+    watched.drain(lambda partitions: not total(partitions, "unseen"))
+    watched.watching.stop()
+    found = [(row["finding"], row["send"]) for row in watched.rows()]
+    assert sorted(found) == [
+        *(("found", f"id {name}") for name in still_open),
+        *(("late", f"id {name}") for name in still_open),
+        *(("lost", f"id {name}") for name in aborted),
+    ]
+
+
+@pytest.mark.slow
+def test_added_partitions_are_watched_from_their_first_record(
+    cluster: KafkaCluster, spark: SparkSession, tmp_path: Path
+) -> None:
+    """Partition 1 is added while the watch runs, partition 2 while it does not."""
+    cluster.create_topics({"growing": TopicSpec(partitions=1)})
+    application = Application(cluster.bootstrap_servers, "growing", tmp_path / "acked.jsonl")
+    watched = Watched(spark, tmp_path, options(cluster, "growing", application.log))
+    for partition in range(3):
+        if partition:
+            grow(cluster, application, partition + 1)
+        application.send(partition, 10)
+        application.line(partition, 3, f"lost:{partition}")
+        if partition == 2:
+            watched = Watched(spark, tmp_path, options(cluster, "growing", application.log))
+        lost = partition + 1
+        watched.drain(partial(decided, acked=11 * lost, planted=lost))
+        if partition == 1:
+            watched.watching.stop()
+    watched.watching.stop()
+    found = [(row["finding"], row["partition_id"], row["send"]) for row in watched.rows()]
+    assert sorted(found) == [("lost", number, f"id lost:{number}") for number in range(3)]
+
+
+def grow(cluster: KafkaCluster, application: Application, partitions: int) -> None:
+    topic, client = application.topic, cluster.admin.client()
+    client.create_partitions([NewPartitions(topic, partitions)])[topic].result(60)
+    cluster.await_full_isr([(topic, number) for number in range(partitions)])
+    until(
+        lambda: application.producer.list_topics(topic, 10).topics[topic].partitions,
+        good=lambda known: len(known) == partitions,
+    )
+
+
 def test_wrong_input_is_one_line(
     cluster: KafkaCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
