@@ -16,17 +16,19 @@ from ackproof.audit.answer import Effect
 from ackproof.audit.risk import FILE
 from ackproof.scenario.loader import Configured
 
-#: Effects that a run counts, with the key of `expect` and that of `observed`.
-_COUNTED = {
-    Effect.LOST: ("loss", "lost"),
-    Effect.DUPLICATED: ("duplicates", "duplicated"),
-    Effect.REORDERED: ("reordered", "reordered"),
-    Effect.UNPROCESSED: ("unprocessed", "unprocessed"),
-    Effect.REPROCESSED: ("reprocessed", "reprocessed"),
-    Effect.UNDELIVERED: ("undelivered", "undelivered"),
-    Effect.ARCHIVED: ("archived_unprocessed", "archived-unprocessed"),
-    Effect.REMOVED: ("removed", "removed"),
-}
+#: Effects that a run counts, each with keys of `expect` and of `observed`.
+_COUNTED = (
+    (Effect.LOST, "loss", "lost"),
+    (Effect.DUPLICATED, "duplicates", "duplicated"),
+    (Effect.REORDERED, "reordered", "reordered"),
+    (Effect.UNPROCESSED, "unprocessed", "unprocessed"),
+    (Effect.REPROCESSED, "reprocessed", "reprocessed"),
+    (Effect.UNDELIVERED, "undelivered", "undelivered"),
+    (Effect.ARCHIVED, "archived_unprocessed", "archived-unprocessed"),
+    # Archived without a dead letter.
+    (Effect.ARCHIVED, "dead_letter_missing", "dead-letter-missing"),
+    (Effect.REMOVED, "removed", "removed"),
+)
 
 
 def document() -> dict[str, Any]:
@@ -56,7 +58,7 @@ def _expected(arm: Configured) -> list[tuple[str, str]]:
     expect = arm.scenario.expect
     return [
         (effect.value, observed)
-        for effect, (key, observed) in _COUNTED.items()
+        for effect, key, observed in _COUNTED
         if str(getattr(expect, key)) == "some"
     ]
 

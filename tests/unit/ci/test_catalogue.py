@@ -314,3 +314,4 @@ def test_stops_that_an_audit_looks_up_are_those_of_the_model():
 def test_runs_that_an_audit_cites_are_those_that_are_stored():
     assert audit_cases.FILE.read_text() == audit_cases.text(), "run ci/reference"
     assert audit_cases.document()["B5"]["lost"]["2.6.2"] != [0, 0]
+    assert audit_cases.document()["B39"]["archived"]["4.4.0"] != [0, 0]
