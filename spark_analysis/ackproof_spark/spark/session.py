@@ -379,6 +379,7 @@ def _start(folder: Path) -> SparkSession:
         _require_not_killed()
         with _signal_handler_kept():
             context = SparkContext(conf=conf, gateway=_gateway)
+        _end_without_memory(context._jvm)
         spark = SparkSession(context)
         if not is_local():
             _await_executor(spark)
@@ -398,6 +399,15 @@ def _start(folder: Path) -> SparkSession:
             f"{memory} of memory (SPARK_DRIVER_MEMORY), and free space in {folder.parent}. Its log "
             f"ends with:\n{report}"
         ) from error
+
+
+def _end_without_memory(java: Any) -> None:
+    """Let the driver's JVM end if one of its threads runs out of memory, as Spark's executors do.
+
+    If the thread is Spark's own, such as the one that hands out tasks, a job waits for it for ever.
+    """
+    handler = java.org.apache.spark.util.SparkUncaughtExceptionHandler(False)
+    java.java.lang.Thread.setDefaultUncaughtExceptionHandler(handler)
 
 
 @contextlib.contextmanager

@@ -36,6 +36,37 @@ print(json.dumps({"message": message, "again": again}))
 """
 
 
+_THREAD_OUT_OF_MEMORY = """
+from pyspark import SparkContext
+from ackproof_spark.spark.session import choose, session
+
+choose("local[1]")
+session().range(1).count()
+java = SparkContext._active_spark_context._jvm.java.lang
+handler = java.Thread.getDefaultUncaughtExceptionHandler()
+try:
+    handler.uncaughtException(java.Thread.currentThread(), java.RuntimeException())
+    java.Thread.sleep(0)
+    handler.uncaughtException(java.Thread.currentThread(), java.OutOfMemoryError())
+finally:
+    print(SparkContext._gateway.proc.wait(300))
+"""
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_driver_ends_whose_thread_ran_out_of_memory() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _THREAD_OUT_OF_MEMORY],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    # SparkExitCode.OOM; another uncaught exception does not end it.
+    assert done.stdout.strip() == "52"
+    assert "Py4JNetworkError" in done.stderr
+
+
 @pytest.mark.spark
 @pytest.mark.slow
 def test_out_of_memory_is_reported_and_the_next_session_works() -> None:
