@@ -1,18 +1,15 @@
 """The form `missed-epochs` of `ci/lab/without-holds`: a leader that does not learn of an epoch.
 
-In each turn broker 2 ends, so that 3 leads every partition. It is back, and while the balancer
-elects it again, 3 is cut off from the controllers, and nothing else is. Then 2 ends once more, and
-3 is elected. Once 3 reaches the controllers it may apply both elections at once; after its first
-ack it is killed.
+In each turn broker 2 ends, so that 3 leads every partition of `orders`. Then the disk of 3 is slow,
+and an operator adds partitions of another topic that 3 leads: until it has created them, it applies
+no other change. Meanwhile the balancer elects 2 again, which then crashes, so that 3 is elected.
+Where 3 applies both elections at once, it has missed an epoch. The disk is fast again then, and 3
+is killed as soon as it leads.
 
-This has not led to a missed epoch yet: a controller notices that 2 has crashed only once its
-session ends (until then it refuses the new process, `DuplicateBrokerRegistrationException`), and
-that of 3, which was cut off before, ends first. It takes a leader that sends heartbeats and applies
-elections late, such as one that is busy with an earlier change of many partitions on a slow disk.
-
-(While 3 does not reach the controllers, no other broker can end by SIGTERM: a controller lets a
-broker shut down only once every active broker has read that its leaders have moved. Nor can an
-operator's tool be used: it may ask 3, which cannot forward a request.)
+Tried without success: a paused leader (it is fenced before it runs again), one that is cut off from
+the controllers (its session ends before that of the crashed broker), and one whose disk is slow
+while it applies that it leads (until it has, it does not know that 2 is back, so 2 does not join
+the ISR, and cannot be elected).
 """
 
 from __future__ import annotations
@@ -29,37 +26,58 @@ BROKERS = 3
 ASSIGNMENT = [2, 3, 1]
 SETTINGS: Mapping[str, Any] = {
     "auto.leader.rebalance.enable": True,
-    "leader.imbalance.check.interval.seconds": 10,
-    "leader.imbalance.per.broker.percentage": 0,
-    # Broker 3 stays in the ISR while it is cut off.
-    "broker.session.timeout.ms": 90_000,
-    "replica.lag.time.max.ms": 90_000,
+    "leader.imbalance.check.interval.seconds": 30,
 }
-TOPIC_SETTINGS: Mapping[str, Any] = {}
+#: A topic to which each turn adds partitions.
+MORE: Mapping[str, Any] = {"payments": {"assignment": [[3, 1, 2]]}}
+
+#: Partitions that a turn adds, and operations of the disk a second: broker 3 creates about 5 a
+#: second, and a session lasts 9 s.
+_ADDED, _OPERATIONS = 200, 25
 
 #: A fault that each turn has once, before what may lose records.
-ONCE = "partition"
+ONCE = "slow_disk"
 
 #: A replica's truncation and the leader's acks belong to its election within these times.
 _BEFORE, _AFTER = timedelta(seconds=30), timedelta(seconds=5)
 
+#: Partitions that are asked whether every replica is in sync.
+_ASKED = (0, 17, 42, 68, 99)
+
+#: What brokers 1 and 2 log when 3 is elected after 2, and 2 after 3.
+_ELECTED, _NEXT = "Current leader is 3. Previous leader Some(2)", "Previous leader Some(3)"
+
 _PREVIOUS = re.compile(r"Previous leader (?:Some\()?(\d+)\)? and previous leader epoch was (\d+)")
 
 
-def turns() -> Sequence[Sequence[Mapping[str, Any]]]:
-    """Return the faults of a turn."""
-    waits = {"fault": "none", "heal_after": "1s"}
+def turns(number: int) -> Sequence[Sequence[Mapping[str, Any]]]:
+    """Return the faults of so many turns."""
+    return [_turn(partitions=1 + _ADDED * (turn + 1)) for turn in range(number)]
+
+
+def _turn(*, partitions: int) -> Sequence[Mapping[str, Any]]:
     crash = {"fault": "kill", "heal_after": "1s"}
-    return [[
-        {**crash, "id": "before", "target": 2, "when": "leader of orders-0 == 2"},
-        {"fault": ONCE, "id": "cut", "target": 3, "peers": "controllers", "or_after": "60s",
-         "when": ["leader of orders-0 == 3", "isr of orders-0 == 3"], "heal_when": "back ended"},
-        {**crash, "id": "next", "target": 2, "when": "leader of orders-0 == 2", "or_after": "30s"},
-        {**waits, "id": "back", "when": "leader of orders-0 == 3", "or_after": "30s"},
-        {**crash, "id": "gone", "target": 3, "when": ["cut ended", "1 more acked"],
-         "or_after": "10s"},
-        {**waits, "id": "whole", "when": ["gone recovered", "isr of orders-0 == 3"]},
-    ]]  # fmt: skip
+    whole = [f"isr of orders-{partition} == 3" for partition in _ASKED]
+    leads = [f"leader of orders-{partition} == 3" for partition in _ASKED]
+    return [
+        {"fault": "kill", "id": "before", "target": 2, "or_after": "120s",
+         "when": ["leader of orders-0 == 2", *whole], "heal_when": "slow began"},
+        {"fault": ONCE, "id": "slow", "target": 3, "rate": 1_048_576, "operations": _OPERATIONS,
+         "when": leads, "or_after": "120s",
+         "heal_when": f"log of broker 1 says '{_ELECTED}' or after 120s"},
+        {"fault": "none", "when": ["before ended", *whole], "or_after": "120s",
+         "heal_after": "1s"},
+        {"parallel": [
+            {"fault": "add_partitions", "id": "more", "topic": "payments",
+             "partitions": partitions, "within": "120s", "heal_after": "1s"},
+            {**crash, "id": "next", "target": 2, "when": f"log of broker 2 says '{_NEXT}'",
+             "or_after": "45s"},
+            {**crash, "id": "gone", "target": 3, "or_after": "90s",
+             "when": ["next began", "log of broker 3 says 'Leader orders-'"]},
+        ]},
+        {"fault": "none", "id": "whole", "when": ["gone recovered", *whole], "or_after": "120s",
+         "heal_after": "1s"},
+    ]  # fmt: skip
 
 
 class Missed(NamedTuple):

@@ -53,10 +53,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("form", choices=FORMS)
     parser.add_argument("--kafka", default=DEFAULT_KAFKA)
-    parser.add_argument("--partitions", type=int, default=1000)
+    parser.add_argument("--partitions", type=int, default=100)
     parser.add_argument("--turns", type=int, default=50, help="in all, with those that are stored")
-    parser.add_argument("--per-run", type=int, default=6, help="turns of a run, judged together")
-    parser.add_argument("--rate", default="500/s")
+    parser.add_argument("--per-run", type=int, default=4, help="turns of a run, judged together")
+    parser.add_argument("--rate", default="1000/s")
     parser.add_argument("--budget", default="720m", help="begin no run after this time")
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--table", action="store_true", help="only print what is stored")
@@ -106,8 +106,7 @@ def _judged(chosen: argparse.Namespace, run_dir: Path) -> dict[str, Any]:
 
 def scenario(chosen: argparse.Namespace, turns: int) -> dict[str, Any]:
     form = FORMS[chosen.form]
-    cycle = form.turns()
-    blocks = [{"sequence": cycle[number % len(cycle)]} for number in range(turns)]
+    settings = {"min.insync.replicas": 2, "unclean.leader.election.enable": False}
     return {
         "version": 1,
         "name": chosen.form,
@@ -117,12 +116,9 @@ def scenario(chosen: argparse.Namespace, turns: int) -> dict[str, Any]:
         "topics": {
             "orders": {
                 "assignment": [form.ASSIGNMENT] * chosen.partitions,
-                "settings": {
-                    "min.insync.replicas": 2,
-                    "unclean.leader.election.enable": False,
-                    **form.TOPIC_SETTINGS,
-                },
-            }
+                "settings": settings,
+            },
+            **{name: {**topic, "settings": settings} for name, topic in form.MORE.items()},
         },
         "workload": {
             "topic": "orders",
@@ -140,7 +136,7 @@ def scenario(chosen: argparse.Namespace, turns: int) -> dict[str, Any]:
             },
         },
         "expect": {"loss": "any"},
-        "faults": blocks,
+        "faults": [{"sequence": steps} for steps in form.turns(turns)],
     }  # fmt: skip
 
 
