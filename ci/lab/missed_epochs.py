@@ -31,8 +31,8 @@ SETTINGS: Mapping[str, Any] = {
 #: A topic to which each turn adds partitions.
 MORE: Mapping[str, Any] = {"payments": {"assignment": [[3, 1, 2]]}}
 
-#: Partitions that a turn adds, and operations of the disk a second: broker 3 creates about 5 a
-#: second, and a session lasts 9 s.
+#: Partitions that a turn adds, and operations of the disk a second. At 60 broker 3 created 10 a
+#: second; it must be busy for longer than a session (9 s) from the balancer's election on.
 _ADDED, _OPERATIONS = 200, 25
 
 #: A fault that each turn has once, before what may lose records.

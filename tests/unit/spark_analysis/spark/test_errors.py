@@ -46,7 +46,7 @@ java = SparkContext._active_spark_context._jvm.java.lang
 handler = java.Thread.getDefaultUncaughtExceptionHandler()
 try:
     handler.uncaughtException(java.Thread.currentThread(), java.RuntimeException())
-    java.Thread.sleep(0)
+    java.Thread.sleep(0)  # it answers still
     handler.uncaughtException(java.Thread.currentThread(), java.OutOfMemoryError())
 finally:
     print(SparkContext._gateway.proc.wait(300))
