@@ -209,7 +209,7 @@ ALLOWED = {
     "ackproof/judgement/judge.py: times == 'at most'": _WORD,
     "ackproof/judgement/overview/losses.py: row[name].split(',')": "ids in a column of a table",
     "ackproof/judgement/overview/safer.py: foreseen.get(_LOST) == 'not modelled'": _WORD,
-    "ackproof/ledger/acked_log.py: str(first['msg']).removeprefix('Value error, ')": _PYDANTIC,
+    "ackproof/ledger/log_lines.py: str(first['msg']).removeprefix('Value error, ')": _PYDANTIC,
     "ackproof/machine.py: some.rpartition('total=')": "a file of the kernel",
     "ackproof/own_config/combining.py: key.startswith(('advertised.', 'listener', 'inter.broker', "
     "'log.dir', 'controller.'))": "names of settings",

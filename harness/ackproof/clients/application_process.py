@@ -2,33 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import json
-import os
-import shutil
-import signal
 import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from ackproof.clients.program import PR_SET_PDEATHSIG
+from ackproof.clients.own_program import OwnProgram, require_program
 from ackproof.clients.shared_page import Progress
 from ackproof.clients.supervisor import ClientSupervisor
-from ackproof.errors import ScenarioError, WorkloadError
+from ackproof.errors import ScenarioError
 from ackproof.ledger import acked_log
 from ackproof.ledger.conversion import AckedLogs, convert
+from ackproof.ledger.log_lines import GrowingLog
 from ackproof.scenario.application import Application
 from ackproof.scenario.model import Scenario
 from ackproof.scenario.workload import OurProducers, OwnApplication
 
-#: Characters of the application's output that a message quotes.
-_LOG_TAIL = 2000
-
-#: Exit statuses of a program that ended because of SIGTERM, itself or by its runtime.
-_TERMINATED = (0, -signal.SIGTERM, 128 + signal.SIGTERM)
+_WHERE = "workload.application"
 
 
 def acked_logs(application: Application, run_dir: Path) -> list[Path]:
@@ -55,22 +46,19 @@ class ApplicationSupervisor(ClientSupervisor):
         super().__init__(scenario, run_dir, bootstrap_servers=bootstrap_servers, secrets=secrets)
         self._application = _application(scenario)
         self._run_dir = run_dir
-        self._folder = acked_log.path(run_dir).parent
-        self._output = self._folder / "output.log"
-        self._environment = {
-            **os.environ,
-            "PATH": _search_path(),
-            **self._application.environment,
+        self._variables = {
             "ACKPROOF_BOOTSTRAP_SERVERS": bootstrap_servers,
             "ACKPROOF_TOPIC": scenario.workload.topic,
             "ACKPROOF_ACKED": str(acked_log.path(run_dir).resolve()),
             "ACKPROOF_SETTINGS": json.dumps({**scenario.workload.client_settings, **secrets}),
         }
-        self._process: subprocess.Popen[bytes]  # while the context is open
+        self._program: OwnProgram  # while the context is open
         self._deadline = 0.0
-        self._asked_to_end = False
-        self._acked = 0
-        self._read_to: dict[Path, int] = {}
+        self._logs = [
+            GrowingLog(path, acked_log.is_ack)
+            for path in acked_logs(self._application, run_dir)
+            if path.suffix not in (".csv", ".parquet")
+        ]
 
     @staticmethod
     def require_startable(scenario: Scenario) -> None:
@@ -82,14 +70,7 @@ class ApplicationSupervisor(ClientSupervisor):
                 hint="Give the command that starts your application; what it has sent already is "
                 "judged by: ackproof check FILE --from-cluster HOST:PORT",
             )
-        program = application.command[0]
-        path = application.environment.get("PATH", _search_path())
-        if shutil.which(program, path=path) is None:
-            raise ScenarioError(
-                f"workload.application.command: {program!r} is no program that can be run",
-                hint="Give a program and its arguments. It is looked for in PATH, or by its path "
-                "from the folder in which ackproof runs, and must be executable.",
-            )
+        require_program(application, _WHERE)
         for log in application.logs:
             if Path(log).exists():
                 raise ScenarioError(
@@ -98,35 +79,20 @@ class ApplicationSupervisor(ClientSupervisor):
                 )
 
     def _start_senders(self) -> None:
-        self._process = self._start_application()
+        folder = acked_log.path(self._run_dir).parent
+        folder.mkdir(exist_ok=True)
+        self._program = OwnProgram(
+            self._application.command,
+            noun="the application",
+            where=_WHERE,
+            environment=self._application.environment,
+            variables=self._variables,
+            output=folder / "output.log",
+        )
         self._deadline = time.monotonic() + self._workload.seconds
 
-    def _start_application(self) -> subprocess.Popen[bytes]:
-        self._folder.mkdir(exist_ok=True)
-        libc = ctypes.CDLL(None)
-        with self._output.open("ab") as output:
-            try:
-                return subprocess.Popen(
-                    self._application.command,
-                    env=self._environment,
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=output,
-                    start_new_session=True,  # it is ended with its children
-                    # One system call, safe after fork: it ends with a harness that is killed.
-                    preexec_fn=lambda: libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM),  # noqa: PLW1509
-                )
-            except OSError as error:
-                raise WorkloadError(
-                    f"the application cannot be started: {self._application.command[0]!r}: "
-                    f"{error.strerror}",
-                    hint="workload.application.command is a program and its arguments.",
-                ) from error
-
     def __exit__(self, *_: object) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
+        self._program.kill()
         super().__exit__()
 
     def take_acked_logs(self) -> AckedLogs:
@@ -135,10 +101,8 @@ class ApplicationSupervisor(ClientSupervisor):
 
     def progress(self) -> Progress:
         """Return the acks in the acked logs so far; other sends are unknown."""
-        for path in acked_logs(self._application, self._run_dir):
-            if path.exists() and path.suffix not in (".csv", ".parquet"):
-                self._acked += self._new_acks(path)
-        return Progress(sent=self._acked, acked=self._acked, failed=0, unknown=0)
+        acked = sum(log.count() for log in self._logs)
+        return Progress(sent=acked, acked=acked, failed=0, unknown=0)
 
     def restart_crashed(self) -> bool:
         """Start successors of consumers that crashed as planned.
@@ -146,43 +110,24 @@ class ApplicationSupervisor(ClientSupervisor):
         Return whether the application still runs, and has time left.
         """
         super().restart_crashed()
-        return self._process.poll() is None and time.monotonic() < self._deadline
+        return self._program.process.poll() is None and time.monotonic() < self._deadline
 
     def stop_producers(self) -> None:
-        if self._process.poll() is None:
-            self._asked_to_end = True
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGTERM)
+        self._program.terminate()
 
     def await_producers(self) -> list[str]:
         troubles = []
         try:
-            status = self._process.wait(self._application.ends_within)
+            self._program.process.wait(self._application.ends_within)
         except subprocess.TimeoutExpired:
             troubles.append(
                 f"the application still ran {self._application.ends_within:g} s after SIGTERM and "
                 "was killed: sends without an outcome are not in its acked log"
             )
-        else:
-            if status not in (_TERMINATED if self._asked_to_end else (0,)):
-                troubles.append(self._ended_with(status))
+        troubles += filter(None, [self._program.trouble])
         if self.progress().acked == 0:
             troubles.append("the application's acked log has no acked send")
         return troubles
-
-    def _ended_with(self, status: int) -> str:
-        tail = self._output.read_text(errors="replace")[-_LOG_TAIL:].strip()
-        how = f"by signal {-status}" if status < 0 else f"with exit status {status}"
-        return f"the application ended {how}" + (f": {tail}" if tail else "")
-
-    def _new_acks(self, path: Path) -> int:
-        """Return the number of acked sends in complete lines since the last call."""
-        with path.open("rb") as file:
-            file.seek(self._read_to.get(path, 0))
-            text = file.read()
-        whole = text[: text.rfind(b"\n") + 1]
-        self._read_to[path] = self._read_to.get(path, 0) + len(whole)
-        return sum(acked_log.is_ack(line) for line in whole.splitlines())
 
 
 def supervisor_of(scenario: Scenario) -> type[ClientSupervisor]:
@@ -194,11 +139,3 @@ def supervisor_of(scenario: Scenario) -> type[ClientSupervisor]:
 def _application(scenario: Scenario) -> Application:
     assert isinstance(scenario.senders, OwnApplication)  # `supervisor_of` selects by it
     return scenario.senders.application
-
-
-def _search_path() -> str:
-    """Return PATH, in which `python` has ackproof unless a virtual environment is active."""
-    path = os.environ.get("PATH", os.defpath)
-    if "VIRTUAL_ENV" in os.environ:
-        return path
-    return f"{Path(sys.executable).parent}{os.pathsep}{path}"

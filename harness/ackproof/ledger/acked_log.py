@@ -8,10 +8,9 @@ The format is JSON lines, one line a send, and `AckedSend` defines it::
 The same columns are read from CSV (with a header line) and Parquet, and the lines of
 kafka-verifiable-producer are understood.
 
-A line with incomplete JSON is torn: its writer was killed, and another writer may have continued
-after it. Torn lines are counted and skipped. Lines with complete but wrong JSON are counted and
-skipped after a run; in files of a user they raise AckedLogError. Lines of another program, such as
-log4j's, are counted and passed over, because no send can be lost with them.
+Torn lines are skipped (`log_lines`), and those of other programs, because no send can be lost with
+them. Lines with complete but wrong JSON are counted and skipped after a run; in files of a user
+they raise AckedLogError.
 """
 
 from __future__ import annotations
@@ -20,57 +19,22 @@ import csv
 import hashlib
 import json
 import os
-import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Any, Self
 
-from pydantic import (
-    AwareDatetime,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    ValidationError,
-    WithJsonSchema,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ackproof.errors import AckedLogError, DiskError
+from ackproof.ledger.log_lines import ARRAY, SNIFFED, LogFormat, LogProblems, Time, parsed
 from ackproof_spark.reading.application_records import PARTS, kind_of
 from ackproof_spark.tables import Outcome
 
 #: Rows of one batch of a Parquet file.
 _ROWS = 65_536
 
-#: Bytes of another program's line that a message quotes.
-_QUOTED = 60
-
 #: Missing values in CSV.
 _ABSENT = ("", None)
-
-
-def _parse_time(value: object) -> object:
-    """Accept milliseconds since 1970, Kafka's unit of time, besides RFC 3339 with an offset."""
-    if isinstance(value, str) and value.lstrip("-").isdigit():
-        value = int(value)
-    if isinstance(value, int) and not isinstance(value, bool):
-        try:
-            return datetime.fromtimestamp(value / 1000, tz=UTC)
-        except (ValueError, OverflowError, OSError):
-            raise ValueError(f"{value} is not a time in milliseconds since 1970") from None
-    return value
-
-
-Time = Annotated[
-    AwareDatetime,
-    BeforeValidator(_parse_time),
-    WithJsonSchema(
-        {"anyOf": [{"type": "string", "format": "date-time"}, {"type": "integer", "minimum": 0}]}
-    ),
-]
 
 
 class AckedSend(BaseModel):
@@ -186,22 +150,6 @@ class AckedLogWriter:
         )
 
 
-@dataclass(kw_only=True)
-class LogProblems:
-    """The parts of an acked log that were not read.
-
-    `torn` are numbers of lines, `wrong` messages, `backwards` counts sends with unusable times,
-    `foreign` lines of other programs; `first_foreign` is the begin of the first, with its number.
-    """
-
-    torn: list[int] = field(default_factory=list)
-    last_torn: bool = False
-    wrong: list[str] = field(default_factory=list)
-    backwards: int = 0
-    foreign: int = 0
-    first_foreign: str = ""
-
-
 def path(run_dir: Path) -> Path:
     """Return the acked log that the application of a run writes."""
     return run_dir / "application" / "acked.jsonl"
@@ -221,13 +169,13 @@ def read_lines(
 ) -> Iterator[tuple[AckedSend, str]]:
     """Yield each send as `read` does, with its line as it stands; of CSV and Parquet as JSON."""
     suffix = path.suffix.lower()
-    source = {".csv": _csv_rows, ".parquet": _parquet_rows}.get(suffix, _json_rows)
+    source = {".csv": _csv_rows, ".parquet": _parquet_rows}.get(suffix, _FORMAT.objects)
     try:
         for number, row, line in source(path, problems):
             try:
                 send = _send(row)
             except ValueError as error:
-                wrong = _wrong(path, number, error)
+                wrong = _FORMAT.wrong(path, number, error)
                 if not lenient:
                     raise wrong from None
                 problems.wrong.append(wrong.message)
@@ -240,7 +188,7 @@ def read_lines(
 
 def is_ack(line: bytes) -> bool:
     """Whether a line of JSON records an acked send; no other check."""
-    row = _parsed(line)
+    row = parsed(line)
     if row is None:
         return False
     if "name" in row and "topic" in row and "outcome" not in row:
@@ -253,20 +201,11 @@ def is_acked_log(path: Path) -> bool:
     if path.suffix.lower() in (".csv", ".parquet"):
         return True
     with path.open("rb") as file:
-        begin = file.read(_SNIFFED)
-    if _ARRAY.match(begin):
+        begin = file.read(SNIFFED)
+    if ARRAY.match(begin):
         return b'"topic"' in begin
-    return any("topic" in (_parsed(line) or ()) for line in begin.splitlines())
+    return any("topic" in (parsed(line) or ()) for line in begin.splitlines())
 
-
-#: Bytes of a file that are read to see what it is.
-_SNIFFED = 65_536
-
-#: The begin of a JSON array of objects.
-_ARRAY = re.compile(rb"\s*\[\s*(\{|\]|$)")
-
-#: Keys that only lines of sends have, and one of which each has, besides the topic.
-_SENDS_KEYS = {"topic", "partition", "offset", "outcome", "digest"}
 
 #: Events of kafka-verifiable-producer: a send, and what it says of itself.
 _SUCCESS, _ERROR = "producer_send_success", "producer_send_error"
@@ -276,6 +215,13 @@ _OF_ITSELF = ("startup_complete", "shutdown_complete", "tool_data")
 _CONSUMED = (
     *("partitions_assigned", "partitions_revoked", "offsets_committed"),
     *("records_consumed", "record_data"),
+)
+
+_FORMAT = LogFormat(
+    noun="an acked log",
+    keys=frozenset({"topic", "partition", "offset", "outcome", "digest"}),
+    events=frozenset({*_OF_ITSELF, *_CONSUMED}),
+    page="docs/reference/acked-log.md",
 )
 
 
@@ -320,49 +266,6 @@ def _with_usable_times(send: AckedSend, problems: LogProblems) -> AckedSend:
 _Rows = Iterator[tuple[int, Mapping[str, Any], str]]
 
 
-def _parsed(line: bytes) -> dict[str, Any] | None:
-    """Return the JSON object of a line; None if it is not one, or nested too deeply."""
-    try:
-        row = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return row if isinstance(row, dict) else None
-
-
-def _json_rows(path: Path, problems: LogProblems) -> _Rows:
-    with path.open("rb") as lines:
-        if _ARRAY.match(lines.peek(_SNIFFED)):
-            raise AckedLogError(
-                f"{path} is a JSON array; an acked log has one JSON object a line",
-                hint=f"jq -c '.[]' {path} > acked.jsonl",
-            )
-        for number, line in enumerate(lines, 1):
-            problems.last_torn = False
-            if not line.strip():
-                continue
-            row = _parsed(line)
-            if _is_foreign(line, row):
-                problems.foreign += 1
-                text = line.strip()[:_QUOTED].decode(errors="replace")
-                problems.first_foreign = problems.first_foreign or f"line {number}: {text!r}"
-            elif row is None:
-                problems.torn.append(number)
-                problems.last_torn = True
-            else:
-                yield number, row, line.decode().rstrip("\r\n")
-
-
-def _is_foreign(line: bytes, row: Mapping[str, Any] | None) -> bool:
-    """Whether another program wrote the line: it is neither a send nor a part of one.
-
-    A torn line has the begin or the end of a send's JSON, or one of its keys.
-    """
-    if row is not None:
-        return not (_SENDS_KEYS & row.keys() or row.get("name") in (*_OF_ITSELF, *_CONSUMED))
-    begins, ends = line.lstrip().startswith(b"{"), line.count(b"}") > line.count(b"{")
-    return not (begins or ends or any(b'"%s"' % key.encode() in line for key in _SENDS_KEYS))
-
-
 def _csv_rows(path: Path, problems: LogProblems) -> _Rows:
     with path.open(newline="", encoding="utf-8", errors="strict") as file:
         rows = csv.DictReader(file, strict=True)
@@ -401,17 +304,3 @@ def _parquet_rows(path: Path, problems: LogProblems) -> _Rows:
                     yield number, known, ""
     except (pa.ArrowException, UnicodeDecodeError) as error:  # names of columns are text
         raise AckedLogError(f"{path} is not a whole Parquet file: {error}") from None
-
-
-def _wrong(path: Path, number: int, error: ValueError) -> AckedLogError:
-    value, message = "", str(error)
-    if isinstance(error, ValidationError):
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        message = str(first["msg"]).removeprefix("Value error, ")
-        value = f"{where}: {first['input']!r}: " if where and first["type"] != "missing" else ""
-        value = value or (where and f"{where}: ")
-    return AckedLogError(
-        f"{path}, line {number}: {value}{message}",
-        hint="docs/reference/acked-log.md has the format.",
-    )

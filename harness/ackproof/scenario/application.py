@@ -8,7 +8,22 @@ from ackproof.scenario.types import StrictModel
 from ackproof_faults.conditions.durations import Duration
 
 
-class Application(StrictModel):
+class Program(StrictModel):
+    """A program that ackproof starts, and asks to end with SIGTERM."""
+
+    command: list[str]
+    environment: dict[str, str] = Field(
+        default_factory=dict, description="more variables of its environment"
+    )
+    ends_within: Duration = Field(
+        default=60.0,
+        gt=0,
+        le=3600,
+        description="how long it may take to end after SIGTERM; then it is killed",
+    )
+
+
+class Application(Program):
     """An application that sends and keeps an acked log (docs/reference/acked-log.md).
 
     It finds in its environment `ACKPROOF_BOOTSTRAP_SERVERS`, `ACKPROOF_TOPIC`, `ACKPROOF_ACKED`
@@ -23,9 +38,6 @@ class Application(StrictModel):
         "`ackproof check FILE`, where the application has run already",
         examples=[["python", "shop.py"]],
     )
-    environment: dict[str, str] = Field(
-        default_factory=dict, description="more variables of its environment"
-    )
     logs: list[str] = Field(
         default_factory=list,
         description="more acked logs that it writes; with an empty command, all of them",
@@ -34,12 +46,6 @@ class Application(StrictModel):
         default="ackproof-id",
         min_length=1,
         description="the header that holds a record's id, if acked logs have ids",
-    )
-    ends_within: Duration = Field(
-        default=60.0,
-        gt=0,
-        le=3600,
-        description="how long it may take to end after SIGTERM; then it is killed",
     )
 
     @property
