@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -35,6 +35,7 @@ class Shape:
     size of the smallest broker disk in bytes, None if the engine sets no limit. `own_clocks`:
     brokers' clocks can be set. `proxied`: listeners behind the Kafka proxy. `consumers`: members
     of all groups. `subscribing`: at least one group subscribes instead of assigning partitions.
+    `groups`: the topic that each group reads. `crashes_consumers`: a fault ends consumers.
     `unacked`: every producer has acks=0. `java`: some producer is Kafka's Java client. `attached`:
     ackproof did not start the cluster; its nodes and listeners are not known.
     """
@@ -50,6 +51,8 @@ class Shape:
     producers: int = 1
     consumers: int = 0
     subscribing: bool = False
+    groups: Mapping[str, str] = field(default_factory=dict)
+    crashes_consumers: bool = False
     transactions: bool = False
     unacked: bool = False
     java: bool = False

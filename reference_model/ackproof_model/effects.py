@@ -813,6 +813,29 @@ class AddsPartitions(Effect):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SetsOffsets(Effect):
+    """A group goes on at other offsets; no broker's log changes.
+
+    to: an offset, or None if the group has none afterwards.
+    """
+
+    group: str
+    to: int | Literal["earliest", "latest"] | None
+
+    @property
+    def touches_producers(self) -> bool:
+        return False
+
+    def goes_back(self, *, reset: str) -> bool:
+        """Whether the group may get records again; `reset`: where it begins without offsets."""
+        return (self.to or reset) != "latest" or self.to == 0
+
+    def skips(self, *, reset: str) -> bool:
+        """Whether the group may pass over records that it did not get."""
+        return self.to != 0 and (self.to or reset) != "earliest"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Skews(Effect):
     """The nodes' clocks are ahead by this many seconds, or behind if negative."""
 

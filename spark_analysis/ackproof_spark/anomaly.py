@@ -44,6 +44,7 @@ class Anomaly(StrEnum):
     HANGING_TRANSACTION = "hanging-transaction", ShownBy.TRANSACTIONS
     UNPROCESSED = "unprocessed", ShownBy.CONSUMERS
     REPROCESSED = "reprocessed", ShownBy.CONSUMERS
+    REPLAYED = "replayed", ShownBy.CONSUMERS
     POLL_SKIP = "poll-skip", ShownBy.CONSUMERS
     NONMONOTONIC_POLL = "nonmonotonic-poll", ShownBy.CONSUMERS
     READ_THEN_GONE = "read-then-gone", ShownBy.READS

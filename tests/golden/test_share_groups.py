@@ -11,11 +11,12 @@ the log, from offset 0 without a gap. The notation of a delivery, in the order o
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -30,7 +31,7 @@ SEED = 20261129
 HISTORIES = min(300, int(os.environ.get("ACKPROOF_HISTORIES", "60")))
 
 #: A group that shares may process a record twice, too.
-SHOWN = (*OF_SHARE_GROUPS, Anomaly.REPROCESSED)
+SHOWN = (*OF_SHARE_GROUPS, Anomaly.REPROCESSED, Anomaly.REPLAYED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +57,8 @@ class History:
     """records: their number in each partition. lags: those that the group has left.
 
     letters: the records, partition and offset, that the group's dead-letter topic has; None if it
-    has no such topic. keys: those that the producer takes in turn; None without keys.
+    has no such topic. keys: those that the producer takes in turn; None without keys. resets: of
+    the group's offsets, as partition, new offset and time.
     """
 
     records: Sequence[int]
@@ -67,6 +69,14 @@ class History:
     added: Sequence[int] = ()
     letters: Sequence[tuple[int, int]] | None = None
     keys: int | None = None
+    resets: Sequence[tuple[int, int, float]] = ()
+
+    def epoch(self, one: Delivery, at: float) -> int:
+        """Return after how many resets that ask for the delivery's record again a time is."""
+        return sum(
+            (partition == one.partition and offset <= one.offset and begun <= at)
+            for partition, offset, begun in self.resets
+        )
 
 
 _LINE = re.compile(r"(\d+)@(\d+) by (\d+) #(\d+)(?:: (\w+)(?:, (refused|unanswered|unclear))?)?")
@@ -205,6 +215,48 @@ CASES: Mapping[str, tuple[History, Sequence[str]]] = {
 }
 
 
+CASES = {
+    **CASES,
+    "accepted, and replayed after a reset": (
+        parse(*["0@0 by 0 #1: accept", "0@1 by 0 #1: accept"] * 2, resets=[(0, 0, 1.75)]),
+        [
+            f"replayed 0/{offset} on 0 at {offset}: processed again by g: an administrator had "
+            "reset its offsets"
+            for offset in (0, 1)
+        ],
+    ),
+    "replayed, and then delivered although it was accepted": (
+        parse(
+            *["0@0 by 0 #1: accept", "0@1 by 0 #1: accept"],
+            *["0@1 by 0 #1: accept", "0@1 by 1 #2: accept"],
+            resets=[(0, 1, 1.75)],
+        ),
+        [
+            "replayed 0/1 on 0 at 1: processed again by g: an administrator had reset its offsets",
+            "delivered-after-accept 0/1 on 0 at 1: delivery 2 to g, to consumer 1, after consumer "
+            "0 had accepted it",
+            "reprocessed 0/1 on 0 at 1: processed by g, time 2 of 2",
+        ],
+    ),
+    "deliveries begin anew after a reset": (
+        parse(
+            *["0@1 by 0 #1: accept", "0@0 by 0 #1: release", "0@0 by 0 #2: release"],
+            *["0@0 by 0 #1: release", "0@0 by 0 #2: accept"],
+            limit=2,
+            resets=[(0, 0, 2.75)],
+        ),
+        [],
+    ),
+    "a reset passes over a record": (
+        parse("0@0 by 0 #1: accept", resets=[(0, 2, 0.75)]),
+        [
+            "undelivered 0/1 on 0 at 1: never delivered to g, which is at rest: an administrator "
+            "had changed its offset from none to 2"
+        ],
+    ),
+}
+
+
 def defined(history: History) -> list[str]:
     """Return the anomalies of a history, as `spark_histories.show` writes them without `found`."""
     found = []
@@ -223,11 +275,8 @@ def defined(history: History) -> list[str]:
         for offset in range(records):
             own = sorted((one for one in got if one.offset == offset), key=lambda one: one.at)
             taken = [one for one in own if one.answer == "taken"]
-            accepted = min((one.answered for one in taken if one.kind == "accept"), default=None)
             if rest and not own and offset >= begin:
                 report(Anomaly.UNDELIVERED, partition, offset)
-            for _ in own[history.limit :]:
-                report(Anomaly.OVER_DELIVERED, partition, offset)
             idle = not any(one.processed or one.kind == "reject" for one in own)
             if rest and own and idle:
                 report(Anomaly.ARCHIVED_UNPROCESSED, partition, offset)
@@ -236,16 +285,39 @@ def defined(history: History) -> list[str]:
             letters = [at] if history.letters is None else history.letters
             if rest and own and not lasting and at not in letters:
                 report(Anomaly.DEAD_LETTER_MISSING, partition, offset)
-            for _ in [one for one in own if one.processed][1:]:
-                report(Anomaly.REPROCESSED, partition, offset)
-            for number, one in enumerate(own):
-                if accepted is not None and one.at > accepted:
-                    report(Anomaly.DELIVERED_AFTER_ACCEPT, partition, offset)
-                elif number > 0 and not (
-                    own[number - 1].kind == "release" and own[number - 1] in taken
-                ):
-                    report(Anomaly.REDELIVERED, partition, offset)
+            for anomaly in _again(history, own, taken):
+                report(anomaly, partition, offset)
     return sorted(found)
+
+
+def _epochs(history: History, own: Sequence[Delivery]) -> dict[int, list[Delivery]]:
+    """Return the deliveries of a record by the number of resets before them."""
+    epochs: dict[int, list[Delivery]] = defaultdict(list)
+    for one in own:
+        epochs[history.epoch(one, one.at)].append(one)
+    return epochs
+
+
+def _again(
+    history: History, own: Sequence[Delivery], taken: Sequence[Delivery]
+) -> Iterator[Anomaly]:
+    """Yield the anomalies of a record by its deliveries since each reset."""
+    processed = [one for one in own if one.processed]
+    yield from [Anomaly.REPLAYED] * (len(_epochs(history, processed)) - 1)
+    for epoch, since in _epochs(history, own).items():
+        yield from [Anomaly.OVER_DELIVERED for _ in since[history.limit :]]
+        yield from [Anomaly.REPROCESSED for one in since if one.processed][1:]
+        accepts = [
+            one.answered
+            for one in taken
+            if one.kind == "accept" and history.epoch(one, one.answered) == epoch
+        ]
+        for number, one in enumerate(since):
+            before = since[number - 1]
+            if accepts and one.at > min(accepts):
+                yield Anomaly.DELIVERED_AFTER_ACCEPT
+            elif number > 0 and not (before.kind == "release" and before in taken):
+                yield Anomaly.REDELIVERED
 
 
 def unordered(history: History, got: Sequence[Delivery]) -> list[int]:
@@ -270,7 +342,7 @@ def drawn(draw: random.Random) -> History:
     deliveries = []
     for at in range(draw.randint(0, 3 * sum(records))):
         partition = draw.randrange(len(records))
-        kind = draw.choice(["accept", "accept", "release", "release", "reject", "renew", None])
+        kind = draw.choice([*["accept"] * 4, "release", "release", "reject", "renew", None])
         deliveries.append(
             Delivery(
                 partition=partition,
@@ -302,6 +374,11 @@ def drawn(draw: random.Random) -> History:
             ]
         ),
         keys=draw.choice([None, 1, 1, 2]),
+        resets=[
+            (number, draw.choice([0, 0, 1, count]), draw.randint(0, len(deliveries)) + 0.25)
+            for number, count in enumerate(records)
+            if draw.random() < 0.7
+        ],
     )
 
 
@@ -340,6 +417,12 @@ def write_run(run_dir: Path, histories: Mapping[str, History]) -> None:
             facts = f'{{"added": {{"{topic}": {list(history.added)}}}}}'
             injected = {"injected_at": _START, "verified": True, "facts": facts}
             rows["fault_windows"].append({"window": window, "fault": "add_partitions", **injected})
+        for number, (partition, offset, at) in enumerate(history.resets):
+            offsets = {str(partition): [None, offset]}
+            facts = json.dumps({"reset": {"group": topic, "topic": topic, "offsets": offsets}})
+            times = {"injected_at": _START, "verified_at": _at(at), "verified": True}
+            named = {"window": 1000 * (window + 1) + number, "fault": "reset_offsets"}
+            rows["fault_windows"].append({**named, **times, "facts": facts})
         for number, one in enumerate(history.deliveries):
             record = {"topic": topic, "partition": one.partition, "offset": one.offset}
             record |= {"producer": 0, "sequence": one.offset}

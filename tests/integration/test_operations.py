@@ -158,6 +158,34 @@ def test_partitions_are_added(operated: KafkaCluster, topic: str) -> None:
     consumer.close()
 
 
+def test_offsets_of_a_group_change_once_it_has_no_members(
+    operated: KafkaCluster, topic: str
+) -> None:
+    assert [send(operated, topic) for _ in range(2)] == [(0, 0), (0, 1)]
+    consumer = Consumer(
+        {
+            "bootstrap.servers": operated.bootstrap_servers,
+            "group.id": f"readers-{topic}",
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+        }
+    )
+    consumer.subscribe([topic])
+    until(lambda: (first := consumer.poll(1)) is not None and first.error() is None)
+    group: dict[str, object] = {"group": f"readers-{topic}", "topic": topic}
+    active = fault("reset_offsets", **group, to="latest", within="100ms")
+    refused = inject(active, operated.interfaces, clock=clock).window
+    assert "can only be reset if the group" in refused.evidence
+    consumer.close()
+    committed = operated.interfaces.metadata.committed
+    done(operated, fault("reset_offsets", **group, to="latest"))
+    assert committed(f"readers-{topic}", topic, 0) == 2
+    done(operated, fault("reset_offsets", **group, to=1))
+    assert committed(f"readers-{topic}", topic, 0) == 1
+    done(operated, fault("delete_offsets", **group))
+    assert committed(f"readers-{topic}", topic, 0) is None
+
+
 @pytest.mark.slow
 def test_a_setting_holds_until_it_is_healed(operated: KafkaCluster, topic: str) -> None:
     one = fault("alter_config", topic=topic, key="min.insync.replicas", value=2)

@@ -202,6 +202,7 @@ ALLOWED = {
     "ackproof/cli/advise_input.py: text.split(',')": _LIST,
     "ackproof/cli/runs.py: 'too few runs' in judged": _WORD,
     "ackproof/cli/warehouse.py: spark.startswith('local')": _ADDRESS,
+    "ackproof/cluster/group_offsets.py: re.compile('Error: (.*)', re.DOTALL)": "a tool's output",
     "ackproof/cluster/preflight.py: text.split(',')": "the value of a broker's setting",
     "ackproof/cluster/security.py: name == _AUTHORITY": "the name of a key that is made here",
     "ackproof/comparison/summary.py: item.times == 'at most'": _WORD,

@@ -244,6 +244,17 @@ class Operations(Protocol):
     def add_partitions(self, topic: str, count: int) -> None:
         """Increase the topic's partitions to `count`."""
 
+    def group_offsets(self, group: str, topic: str) -> Mapping[int, int]:
+        """Return a group's committed offsets by partition; of a share group, its start offsets."""
+
+    def set_offsets(
+        self, group: str, topic: str, to: int | str | None, *, within_s: float
+    ) -> Mapping[int, int]:
+        """Set a group's offsets once it has no members, and return the new ones by partition.
+
+        to: an offset, `earliest` or `latest`; None deletes them.
+        """
+
     def setting(self, topic: str, key: str) -> str | None:
         """Return a topic's setting in force, None if it is unknown now."""
 

@@ -13,6 +13,7 @@ from docker import DockerClient
 
 from ackproof.cluster import readiness
 from ackproof.cluster.admin import RECOVERY_S, new_topics, partitions_of
+from ackproof.cluster.group_offsets import GroupOffsets
 from ackproof.cluster.hanging_transactions import HangingTransactions
 from ackproof.cluster.interfaces import (
     BrokerLogSearch,
@@ -51,10 +52,11 @@ from ackproof_faults.interfaces.cluster import Cluster, Operations, TopicPartiti
 _ANSWER_S = 60.0
 
 
-class ClusterOperations(TopicOperations, NodeOperations, Operations):
+class ClusterOperations(TopicOperations, NodeOperations, GroupOffsets, Operations):
     def __init__(self, cluster: ClusterNodes) -> None:
         TopicOperations.__init__(self, cluster)
         NodeOperations.__init__(self, cluster)
+        GroupOffsets.__init__(self, cluster)
 
 
 class KafkaCluster(ClusterNodes):

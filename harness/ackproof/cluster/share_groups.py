@@ -5,7 +5,7 @@ Neither librdkafka nor confluent-kafka has the request for a share group's offse
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ackproof.containers.kafka_tools import TOOLS
@@ -42,15 +42,20 @@ class ShareGroups:
 
 def parse(output: str) -> Iterator[SharePosition]:
     """Yield the rows of the output of `kafka-share-groups.sh --describe --offsets`."""
-    columns: dict[str, int] = {}
+    for topic, partition, start, lag in rows(output, _COLUMNS):
+        yield SharePosition(
+            topic=topic, partition=int(partition), start_offset=_number(start), lag=_number(lag)
+        )
+
+
+def rows(output: str, names: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Yield these columns of the table that one of Kafka's tools has printed."""
+    columns: list[int] = []
     for words in map(str.split, output.splitlines()):
-        if set(_COLUMNS) <= set(words):
-            columns = {name: words.index(name) for name in _COLUMNS}
-        elif columns and len(words) > max(columns.values()):
-            topic, partition, start, lag = (words[columns[name]] for name in _COLUMNS)
-            yield SharePosition(
-                topic=topic, partition=int(partition), start_offset=_number(start), lag=_number(lag)
-            )
+        if set(names) <= set(words):
+            columns = [words.index(name) for name in names]
+        elif columns and len(words) > max(columns):
+            yield [words[column] for column in columns]
 
 
 def _number(word: str) -> int | None:

@@ -69,7 +69,10 @@ def inapplicable(scenario: Scenario) -> list[str]:
     shared = scenario.share_groups
     anomalies += share_groups.inapplicable(scenario)
     if len(shared) == len(scenario.workload.consumers):  # a share group may reprocess, too
-        anomalies += [one for one in OF_CONSUMERS if not shared or one is not Anomaly.REPROCESSED]
+        both = {Anomaly.REPROCESSED, Anomaly.REPLAYED} if shared else set()
+        anomalies += [one for one in OF_CONSUMERS if one not in both]
+    if not any(map(scenario.resets, scenario.workload.consumers)):
+        anomalies.append(Anomaly.REPLAYED)
     if not (scenario.workload.consumers or scenario.workload.probe):
         anomalies += OF_READS
     return [str(anomaly) for anomaly in anomalies]

@@ -12,6 +12,7 @@ from ackproof.prediction.clients import (
     disturbances,
     in_words,
 )
+from ackproof.prediction.resets import by_resets
 from ackproof.scenario.librdkafka import EARLIEST
 from ackproof.scenario.model import Scenario
 from ackproof.scenario.topics import OFFSETS
@@ -60,7 +61,9 @@ def predict(
         answers.insert(0, {Anomaly.UNPROCESSED: (Likelihood.POSSIBLE, skips)})
     if group.into and (faults := _of_brokers(scenario)):
         answers.append(_by_outputs(scenario, group, may_lose, may_lack_leader, faults))
-    for anomaly in _OF_TRANSACTIONS:
+    begins = "earliest" if _from_earliest(group) else "latest"
+    answers.append(by_resets(scenario, name, begins=begins, skipped=[Anomaly.UNPROCESSED]))
+    for anomaly in dict.fromkeys(anomaly for one in answers for anomaly in one):
         likelihood, reason = max(
             (one[anomaly] for one in answers if anomaly in one),
             key=lambda answer: list(Likelihood).index(answer[0]),

@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Literal
 
 from ackproof.prediction.clients import MARGIN_S, ClientPrediction, in_words
+from ackproof.prediction.resets import by_resets
 from ackproof.scenario.model import Scenario
 from ackproof.scenario.share_groups import AUTO_OFFSET_RESET, LOCK_DURATION
 from ackproof.scenario.topics import SHARES
 from ackproof.scenario.workload import ConsumerGroup
 from ackproof_faults.schedule.blocks import plain
 from ackproof_model import Likelihood, share_groups
-from ackproof_model.effects import AddsPartitions, Client
+from ackproof_model.effects import AddsPartitions, Client, SetsOffsets
 from ackproof_model.share_groups import ShareModel
 from ackproof_spark.anomaly import OF_SHARE_GROUPS, Anomaly
 
@@ -36,6 +37,12 @@ _MAX_STATES = 20_000
 
 _RESETS: tuple[Literal["earliest", "latest"], ...] = ("earliest", "latest")
 
+#: Effects that delay no acknowledgement and move no leader.
+_OF_NO_BROKER = (Client, AddsPartitions, SetsOffsets)
+
+#: What a record may be over which a reset of the group's offsets passes: it was got before, or not.
+_SKIPPED = (Anomaly.UNDELIVERED, Anomaly.ARCHIVED_UNPROCESSED, Anomaly.DEAD_LETTER_MISSING)
+
 #: How likely an anomaly is, and why.
 _Answer = tuple[Likelihood, str]
 
@@ -52,10 +59,10 @@ def predict(
     if not modelled(scenario, group):
         return
     words = _said(group)
+    own_reset = group.share_settings[AUTO_OFFSET_RESET]
     most, causes = _disturbed(scenario, group, may_lose, may_lose_visible)
     own = sum(most.get(kind, 0) for kind in ("slow", "crashes"))
     least = _DELIVERIES if math.isinf(own) else int(own) + _DELIVERIES
-    own_reset = group.share_settings[AUTO_OFFSET_RESET]
     of_words = [
         ShareModel(
             kafka_version=scenario.kafka,
@@ -71,9 +78,12 @@ def predict(
         for added in {False, bool(scenario.later_partitions(scenario.workload.topic))}
     ]
     answers = [_answers(model, causes) for model in of_words]
-    for anomaly in share_groups.ANOMALIES:
+    skipped = [one for one in _SKIPPED if one not in inapplicable(scenario)]
+    resets = by_resets(scenario, name, begins=str(own_reset), skipped=skipped)
+    answers.append({str(anomaly): answer for anomaly, answer in resets.items()})
+    for anomaly in dict.fromkeys(anomaly for one in answers for anomaly in one):
         likelihood, reason = max(
-            (one[anomaly] for one in answers),
+            (one[anomaly] for one in answers if anomaly in one),
             key=lambda answer: list(Likelihood).index(answer[0]),
         )
         yield Anomaly(anomaly), likelihood, f"{name}: {reason}"
@@ -135,7 +145,7 @@ def _disturbed(
         (
             fault.name
             for fault in scenario.every_fault
-            if not all(isinstance(one, Client | AddsPartitions) for one in fault.effects)
+            if not all(isinstance(one, _OF_NO_BROKER) for one in fault.effects)
         ),
         "",
     )

@@ -14,7 +14,7 @@ from ackproof_faults.conditions.condition import Condition, compares
 from ackproof_faults.conditions.targets import TargetSpec
 from ackproof_faults.schedule.blocks import located_faults
 from ackproof_faults.schedule.context import certain_conflicts
-from ackproof_model.effects import Reassigns
+from ackproof_model.effects import Client, Reassigns
 from ackproof_model.kafka_settings import ELIGIBLE_LEADER_REPLICAS_VERSION
 
 
@@ -64,6 +64,12 @@ def _shape(scenario: Scenario) -> Shape:
         producers=workload.producers,
         consumers=sum(group.members for group in groups),
         subscribing=any(group.via == "subscribe" for group in groups),
+        groups=dict.fromkeys(workload.consumers, workload.topic),
+        crashes_consumers=any(
+            isinstance(effect, Client) and (effect.role, effect.action) == ("consumer", "ends")
+            for fault in scenario.every_fault
+            for effect in fault.effects
+        ),
         transactions=workload.transactions is not None,
         unacked=scenario.senders.never_ask_for_acks,
         java=any(sends.client.java is not None for sends in scenario.sends.values()),

@@ -20,7 +20,7 @@ from ackproof.scenario.types import KafkaVersion, StrictModel
 from ackproof.scenario.workload import Senders, Sends, Workload, senders_of
 from ackproof_faults import BlastRadius, Fault, StepList
 from ackproof_faults.schedule.blocks import every_fault
-from ackproof_model.effects import AddsPartitions, Configures
+from ackproof_model.effects import AddsPartitions, Configures, SetsOffsets
 from ackproof_model.kafka_settings import (
     CLEANUP_POLICY,
     FLUSH_MESSAGES,
@@ -80,6 +80,7 @@ class Expect(StrictModel):
     hanging_transaction: Expectation = "none"
     unprocessed: Expectation = "none"
     reprocessed: Expectation = "any"
+    replayed: Expectation = "any"
     read_then_gone: Expectation = "none"
     misplaced_read: Expectation = "any"
     undelivered: Expectation = "none"
@@ -246,6 +247,15 @@ class Scenario(StrictModel):
             if isinstance(effect, AddsPartitions) and effect.topic == topic
         }
         return tuple(sorted(count for count in added if count > self.topics[topic].partitions))
+
+    def resets(self, group: str) -> list[tuple[SetsOffsets, str]]:
+        """Return the changes of a group's offsets by faults, each with the fault's name."""
+        return [
+            (effect, fault.name)
+            for fault in self.every_fault
+            for effect in fault.effects
+            if isinstance(effect, SetsOffsets) and effect.group == group
+        ]
 
     @property
     def forwarded(self) -> dict[str, list[str]]:

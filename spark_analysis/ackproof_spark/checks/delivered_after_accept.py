@@ -11,7 +11,7 @@ from __future__ import annotations
 from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks.anomaly_rows import as_anomalies, text
 from ackproof_spark.checks.check import ClientCheck
-from ackproof_spark.checks.deliveries import OF_GROUP, acknowledged, deliveries
+from ackproof_spark.checks.deliveries import AGAIN, acknowledged, deliveries
 from ackproof_spark.reading.run_tables import NAME, RunTables, StoredRun
 from ackproof_spark.spark.functions import DataFrame, F
 
@@ -19,11 +19,9 @@ from ackproof_spark.spark.functions import DataFrame, F
 def delivered_after_accept(tables: RunTables, run: StoredRun) -> DataFrame:
     """Return one row for each delivery after the broker had taken an accept."""
     first = F.min(F.struct("answered_at", "consumer")).alias("accept")
-    accepted = acknowledged(run, "accept").groupBy(*OF_GROUP).agg(first)
+    accepted = acknowledged(run, "accept").groupBy(*AGAIN).agg(first)
     later = (
-        deliveries(run)
-        .join(accepted, OF_GROUP)
-        .where(F.col("read_at") > F.col("accept.answered_at"))
+        deliveries(run).join(accepted, AGAIN).where(F.col("read_at") > F.col("accept.answered_at"))
     )
     sends = tables.ledger.select(*NAME, "sent_at", "resolved_at")
     return as_anomalies(

@@ -6,6 +6,7 @@ deliver there; Kafka then neither delivers nor acknowledges anything any more (`
 
 from __future__ import annotations
 
+from ackproof_spark.checks.resets import replay, resets
 from ackproof_spark.reading.run_tables import NAME, PARTITION, StoredRun
 from ackproof_spark.spark.functions import DataFrame, F, Window
 
@@ -13,21 +14,29 @@ from ackproof_spark.spark.functions import DataFrame, F, Window
 RECORD = [*NAME, "offset"]
 OF_GROUP = ["group", *RECORD]
 
+#: The columns that identify one since a reset of its group's offsets.
+AGAIN = [*OF_GROUP, "replay"]
+
 #: The columns that identify a delivery.
 DELIVERY = ["consumer", "poll", "number"]
 
 
 def deliveries(run: StoredRun) -> DataFrame:
-    """Return the deliveries of this run's records; `nth` counts those of a record in its group."""
-    in_order = Window.partitionBy(*OF_GROUP).orderBy("read_at", "delivery_count", *DELIVERY)
+    """Return the deliveries of this run's records; `nth` counts those of a record in its group.
+
+    A reset of the group's offsets begins them anew: `replay` counts the resets before.
+    """
+    in_order = Window.partitionBy(*AGAIN).orderBy("read_at", "delivery_count", *DELIVERY)
     of_run = run["acquisitions"].where(F.col("producer").isNotNull())
-    return of_run.withColumn("nth", F.row_number().over(in_order))
+    counted = of_run.withColumn("replay", replay(resets(run), "read_at"))
+    return counted.withColumn("nth", F.row_number().over(in_order))
 
 
 def acknowledged(run: StoredRun, kind: str) -> DataFrame:
     """Return the acknowledgements of a kind that the brokers took."""
     taken = F.col("answered_at").isNotNull() & F.col("error").isNull()
-    return run["acknowledgements"].where((F.col("kind") == kind) & taken)
+    of_kind = run["acknowledgements"].where((F.col("kind") == kind) & taken)
+    return of_kind.withColumn("replay", replay(resets(run), "answered_at"))
 
 
 def at_rest(run: StoredRun) -> DataFrame:

@@ -31,6 +31,7 @@ from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks.absent import read_ranges
 from ackproof_spark.checks.anomaly_rows import as_anomalies, content_at, records_at, text
 from ackproof_spark.checks.check import ClientCheck
+from ackproof_spark.checks.resets import replay, resets, skipped
 from ackproof_spark.checks.unexpected import identified
 from ackproof_spark.reading.run_tables import NAME, PARTITION, PLACE, RunTables, StoredRun
 from ackproof_spark.spark.functions import DataFrame, F, Window
@@ -60,9 +61,9 @@ def unprocessed(tables: RunTables, run: StoredRun) -> DataFrame:
         missing.join(readers, ["group", *_RECORD], "left").join(sends, NAME, "left"),
         Anomaly.UNPROCESSED,
         tables=tables,
-        found=F.when(by.isNull(), text("never read by {}", F.col("group"))).otherwise(
-            text("read by consumer {} of {}, and not processed", by, F.col("group"))
-        ),
+        found=F.when(
+            by.isNull(), text("never read by {}{}", F.col("group"), skipped(resets(run)))
+        ).otherwise(text("read by consumer {} of {}, and not processed", by, F.col("group"))),
     )
 
 
@@ -94,11 +95,15 @@ def added_partitions(run: StoredRun) -> list[tuple[str, int]]:
 
 
 def reprocessed(tables: RunTables, run: StoredRun) -> DataFrame:
-    """Return one row for each repetition: a record processed three times has two."""
+    """Return one row for each repetition: a record processed three times has two.
+
+    After a reset of the group's offsets each record may be processed once more.
+    """
     effects = run["effects"]
     again = (
         effects.where(F.col("producer").isNotNull())
-        .groupBy("group", *_RECORD)
+        .withColumn("replay", replay(resets(run), "processed_at"))
+        .groupBy("group", *_RECORD, "replay")
         .agg(F.count("*").alias("times"))
         .where(F.col("times") > 1)
         .withColumn("surplus", F.explode(F.sequence(F.lit(2), F.col("times").cast("int"))))

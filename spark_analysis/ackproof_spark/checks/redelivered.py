@@ -14,7 +14,7 @@ from __future__ import annotations
 from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks.anomaly_rows import as_anomalies, text
 from ackproof_spark.checks.check import ClientCheck
-from ackproof_spark.checks.deliveries import DELIVERY, OF_GROUP, acknowledged, deliveries
+from ackproof_spark.checks.deliveries import AGAIN, DELIVERY, acknowledged, deliveries
 from ackproof_spark.reading.run_tables import NAME, RunTables, StoredRun
 from ackproof_spark.spark.functions import DataFrame, F
 
@@ -26,17 +26,15 @@ def redelivered(tables: RunTables, run: StoredRun) -> DataFrame:
     before = (
         every.join(released, DELIVERY, "left")
         .withColumn("nth", F.col("nth") + 1)
-        .select(*OF_GROUP, "nth", "released", F.col("consumer").alias("held_by"))
+        .select(*AGAIN, "nth", "released", F.col("consumer").alias("held_by"))
     )
     accepted = (
-        acknowledged(run, "accept")
-        .groupBy(*OF_GROUP)
-        .agg(F.min("answered_at").alias("accepted_at"))
+        acknowledged(run, "accept").groupBy(*AGAIN).agg(F.min("answered_at").alias("accepted_at"))
     )
     again = (
-        every.join(before, [*OF_GROUP, "nth"])
+        every.join(before, [*AGAIN, "nth"])
         .where(F.col("released").isNull())
-        .join(accepted, OF_GROUP, "left")
+        .join(accepted, AGAIN, "left")
         .where(F.col("accepted_at").isNull() | (F.col("read_at") <= F.col("accepted_at")))
     )
     sends = tables.ledger.select(*NAME, "sent_at", "resolved_at")

@@ -15,6 +15,7 @@ from ackproof_spark.checks.anomaly_rows import as_anomalies, text
 from ackproof_spark.checks.check import ClientCheck
 from ackproof_spark.checks.deliveries import OF_GROUP, RECORD, at_rest
 from ackproof_spark.checks.reads import added_partitions
+from ackproof_spark.checks.resets import resets, skipped
 from ackproof_spark.reading.run_tables import NAME, PARTITION, RunTables, StoredRun
 from ackproof_spark.spark.functions import DataFrame, F
 from ackproof_spark.spark.small_data import from_rows
@@ -34,7 +35,9 @@ def undelivered(tables: RunTables, run: StoredRun) -> DataFrame:
         missing.join(tables.ledger.select(*NAME, "sent_at", "resolved_at"), NAME, "left"),
         Anomaly.UNDELIVERED,
         tables=tables,
-        found=text("never delivered to {}, which is at rest", F.col("group")),
+        found=text(
+            "never delivered to {}, which is at rest{}", F.col("group"), skipped(resets(run))
+        ),
     )
 
 

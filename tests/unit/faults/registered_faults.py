@@ -13,6 +13,8 @@ SHAPE = Shape(
     log_dirs=1,
     disk=None,
     own_clocks=True,
+    groups={"billing": "orders"},
+    crashes_consumers=True,
 )
 
 #: What a fault must be given beside its target.
@@ -30,6 +32,8 @@ FIELDS: dict[str, dict[str, object]] = {
     "lying_disk": {"last": 3},
     "link": {"api": "Produce", "direction": "response", "action": "drop"},
     "preferred_election": {"topic": "orders"},
+    "delete_offsets": {"group": "billing", "topic": "orders"},
+    "reset_offsets": {"group": "billing", "topic": "orders", "to": "latest"},
     "reassign": {"topic": "orders", "to": [1, 2]},
     "recreate_topic": {"topic": "orders"},
     "unclean_election": {"topic": "orders"},

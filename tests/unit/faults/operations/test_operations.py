@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -14,6 +14,7 @@ from ackproof_faults.operations.topics import changed
 from integration.command import clock
 from support.fake_cluster import FakeCluster
 from support.schedules import STEPS
+from unit.faults.registered_faults import SHAPE
 
 Look = Callable[[], Mapping[int, Placement]]
 
@@ -72,6 +73,22 @@ class Paper:
     def restore(self, topic: str, key: str) -> None:
         self.settings[key] = self.old.get(key, self.settings[key])
 
+    offsets: dict[int, int] = field(default_factory=lambda: {0: 4})
+    #: What an administrator may ask for, and the offset that partition 0 then has.
+    new: dict[Any, dict[int, int]] = field(
+        default_factory=lambda: {"earliest": {0: 0}, "latest": {0: 9}, 7: {0: 7}, None: {}}
+    )
+
+    def group_offsets(self, group: str, topic: str) -> Mapping[int, int]:
+        return self.offsets
+
+    def set_offsets(
+        self, group: str, topic: str, to: int | str | None, *, within_s: float
+    ) -> Mapping[int, int]:
+        if self.obeys:
+            self.offsets = self.new[to]
+        return self.new[to]
+
     controllers: list[int] = field(default_factory=lambda: [100, 101, 102])
     more_controllers: list[int] = field(default_factory=list)
     features: dict[str, str] = field(default_factory=lambda: {"transaction.version": "1"})
@@ -107,6 +124,8 @@ class Paper:
         return self.old.get(topic), "other id" if self.obeys else "id"
 
 
+BILLING = {"group": "billing", "topic": "t"}
+
 OPERATIONS: list[dict[str, Any]] = [
     {"fault": "preferred_election", "topic": "t"},
     {"fault": "unclean_election", "topic": "t", "partition": 0},
@@ -117,6 +136,8 @@ OPERATIONS: list[dict[str, Any]] = [
     {"fault": "add_partitions", "topic": "t", "partitions": 5},
     {"fault": "alter_config", "topic": "t", "key": "min.insync.replicas", "value": 1},
     {"fault": "recreate_topic", "topic": "t"},
+    *({"fault": "reset_offsets", **BILLING, "to": to} for to in ("earliest", "latest", 7)),
+    {"fault": "delete_offsets", **BILLING},
     {"fault": "add_controller"},
     {"fault": "remove_controller"},
     {"fault": "upgrade_feature", "feature": "transaction.version", "level": 2},
@@ -162,7 +183,9 @@ def test_an_operation_that_changes_nothing_is_not_verified(operation: dict[str, 
     assert not inject(fault, cluster, clock=clock).window.verified
 
 
-@pytest.mark.parametrize("operation", [one for one in OPERATIONS if "topic" in one], ids=str)
+@pytest.mark.parametrize(
+    "operation", [one for one in OPERATIONS if "topic" in one and "group" not in one], ids=str
+)
 def test_a_missing_topic_is_named_and_has_not_recovered(operation: dict[str, Any]) -> None:
     if operation["fault"] == "alter_config":
         return  # Kafka itself refuses it
@@ -274,3 +297,46 @@ def test_a_move_has_recovered_once_its_replicas_or_those_of_a_later_move_are_in_
     assert isinstance(fault, Fault)
     cluster = FakeCluster(operations=OldMetadata(topics={"t": {0: decided}}, known={0: known}))
     assert fault.verify_healed(cluster, [1], None) is recovered
+
+
+@pytest.mark.parametrize(
+    ("operation", "facts"),
+    [
+        ({"fault": "reset_offsets", "to": "latest"}, {"0": [4, 9], "1": [None, 3]}),
+        ({"fault": "delete_offsets"}, {"0": [4, None]}),
+    ],
+)
+def test_the_evidence_has_the_offsets_before_and_after(
+    operation: dict[str, Any], facts: dict[str, Any]
+) -> None:
+    cluster, fault = world({**operation, **BILLING})
+    cluster.operations.new["latest"][1] = 3  # type: ignore[attr-defined]
+    with inject(fault, cluster, clock=clock) as guard:
+        reset = {"group": "billing", "topic": "t", "offsets": facts}
+        assert guard.window.facts == {"reset": reset}
+
+
+@pytest.mark.parametrize(
+    ("fields", "shape", "problem"),
+    [
+        ({}, {}, []),
+        ({"group": "b"}, {}, ["there is no group 'b' (billing)"]),
+        ({}, {"groups": {}}, ["there is no group 'billing' (workload.consumers is empty)"]),
+        ({}, {"groups": {"billing": "other"}}, ["billing reads other, not t"]),
+        (
+            {},
+            {"crashes_consumers": False},
+            [
+                "Kafka refuses to change the offsets of a group with members, and no fault ends "
+                "those of billing: add {fault: crash_client, client: consumers}"
+            ],
+        ),
+    ],
+)
+def test_offsets_of_a_group_that_cannot_change_are_refused(
+    fields: dict[str, Any], shape: dict[str, Any], problem: list[str]
+) -> None:
+    known = {"topics": {"t": 2}, "groups": {"billing": "t"}, "crashes_consumers": True}
+    _, fault = world({"fault": "delete_offsets", **BILLING, **fields})
+    problems = fault.problems(replace(SHAPE, **{**known, **shape}))
+    assert [text for _, text in problems] == problem

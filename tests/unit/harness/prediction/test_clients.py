@@ -262,6 +262,32 @@ def test_predictions_of_unprocessed_records(group, faults, unprocessed):
     )
 
 
+@pytest.mark.parametrize(
+    ("to", "begins", "unprocessed", "replayed"),
+    [
+        ("latest", "earliest", "possible", "impossible"),
+        ("earliest", "earliest", "impossible", "possible"),
+        (0, "earliest", "impossible", "possible"),
+        (9, "earliest", "possible", "possible"),
+        (None, "earliest", "impossible", "possible"),
+        (None, "latest", "possible", "impossible"),
+    ],
+)
+def test_a_reset_goes_back_or_passes_over_records(to, begins, unprocessed, replayed):
+    reset = {"fault": "delete_offsets", "group": "billing", "topic": "orders"}
+    if to is not None:
+        reset |= {"fault": "reset_offsets", "to": to}
+    group = {"settings": {"auto.offset.reset": begins}}
+    found = predictions(scenario(CRASH, reset, consumers={"billing": group}))
+    assert (found["unprocessed"], found["replayed"]) == (unprocessed, replayed)
+    without = predictions(scenario(CRASH, consumers={"billing": group}))
+    assert "replayed" not in without
+    assert predictions(scenario(CRASH, reset, consumers={"billing": group, "other": {}})) == {
+        **found,
+        **predictions(scenario(CRASH, consumers={"other": {}})),
+    }
+
+
 def test_a_group_at_latest_is_predicted_to_skip_records_of_added_partitions():
     late = {"settings": {"auto.offset.reset": "latest"}}
     reason = "what is written to a partition that add_partitions adds before it gets that partition"

@@ -261,3 +261,21 @@ def test_a_lock_expires_while_its_member_works(delay: int, lock: int, word: str)
         {**GROUP, "group_settings": settings}, faults=[{**slow, "heal_after": "9s"}]
     )
     assert predicted(document)["redelivered"] == predicted(document)["reprocessed"] == word
+
+
+@pytest.mark.parametrize(
+    ("to", "possible"),
+    [("latest", {"undelivered", "archived-unprocessed"}), ("earliest", {"replayed"})],
+)
+def test_a_reset_of_a_share_group_goes_back_or_passes_over_records(
+    to: str, possible: set[str]
+) -> None:
+    crash = {"id": "down", "fault": "crash_client", "client": "consumers", "when": "9 acked"}
+    reset = {"fault": "reset_offsets", "group": "workers", "topic": "orders", "to": to}
+    words = predict(validate(scenario(faults=[crash, reset]))).predicted
+    of_crash = predict(validate(scenario(faults=[crash]))).predicted
+    assert {one for one, word in words.items() if of_crash.get(one) != word} == possible | (
+        {"replayed"} if to == "latest" else set()
+    )
+    assert words["replayed"] == ("possible" if to == "earliest" else "impossible")
+    assert {words[one] for one in possible} == {"possible"}

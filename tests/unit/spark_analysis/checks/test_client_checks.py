@@ -74,9 +74,9 @@ class Run:
             when = {"poll": poll, "number": number, "read_at": at(100 + poll)}
             self.add("reads", sequence, consumer=consumer, **when)
 
-    def process(self, *sequences: int, consumer: int = 0) -> None:
+    def process(self, *sequences: int, consumer: int = 0, at_s: float = 200) -> None:
         for sequence in sequences:
-            self.add("effects", sequence, consumer=consumer, processed_at=at(200))
+            self.add("effects", sequence, consumer=consumer, processed_at=at(at_s))
 
     def event(self, event: str, *, poll: int) -> None:
         moment = at(len(self.rows["consumer_events"]))
@@ -95,6 +95,14 @@ class Run:
         facts = json.dumps({"added": {self.topic: [0]}})
         whole = {**named, "trigger": "", "injected_at": at(0), "evidence": ""}
         self.add("fault_windows", window=0, verified=True, facts=facts, **whole)
+
+    def reset(self, before: int | None, after: int | None, *, at_s: float, ok: bool = True) -> None:
+        named = {"fault": "reset_offsets", "target": "all", "nodes": [1], "parameters": "{}"}
+        place = {"group": f"billing-{self.topic}", "topic": self.topic}
+        facts = json.dumps({"reset": {**place, "offsets": {"0": [before, after]}}})
+        whole = {**named, "trigger": "", "injected_at": at(0), "evidence": ""}
+        times = {"verified_at": at(at_s), "verified": ok}
+        self.add("fault_windows", window=0, facts=facts, **times, **whole)
 
     def hangs(self, offset: int) -> None:
         whose = {"producer_id": 7, "producer_epoch": 3, "coordinator_epoch": 0}
@@ -161,6 +169,35 @@ def records_of_an_added_partition_are_unprocessed_before_a_groups_first_poll_too
     run.poll(0, 2, 3)
     run.process(2, 3)
     run.add_partition()
+
+
+@case("aaaa", (Anomaly.REPLAYED, 1), (Anomaly.REPLAYED, 2), (Anomaly.REPROCESSED, 2))
+def after_a_reset_each_record_from_the_new_offset_on_may_be_processed_once_more(run: Run) -> None:
+    run.poll(0, 0, 1, 2)
+    run.process(0, 1, 2)
+    run.reset(3, 1, at_s=300)
+    run.poll(300, 1, 2, 3, consumer=1)
+    run.process(1, 2, 2, 3, consumer=1, at_s=400)
+
+
+@case("aaa", (Anomaly.REPROCESSED, 0), (Anomaly.REPROCESSED, 1))
+def what_no_reset_asks_for_is_reprocessed(run: Run) -> None:
+    """Offset 0 is before the new one; 1 was repeated before the reset; and a reset failed."""
+    run.poll(0, 0, 1, 2)
+    run.process(0, 1, 1, 2)
+    run.reset(3, 0, at_s=250, ok=False)
+    run.reset(3, 1, at_s=300)
+    run.poll(300, 0, consumer=1)
+    run.process(0, consumer=1, at_s=400)
+
+
+@case("aaaa", (Anomaly.UNPROCESSED, 1), (Anomaly.UNPROCESSED, 2))
+def what_a_reset_passes_over_is_unprocessed(run: Run) -> None:
+    run.poll(0, 0)
+    run.process(0)
+    run.reset(1, 3, at_s=300)
+    run.poll(300, 3, consumer=1)
+    run.process(3, consumer=1, at_s=400)
 
 
 @case("aaaaaa", (Anomaly.NONMONOTONIC_POLL, 2), (Anomaly.POLL_SKIP, 3))
@@ -241,7 +278,7 @@ def an_aborted_transaction_that_was_ended_does_not_hang(run: Run) -> None:
 
 
 @pytest.fixture(scope="module")
-def found(spark, tmp_path_factory) -> dict[str, list[tuple[str, int]]]:
+def found(spark, tmp_path_factory) -> dict[str, list[tuple[str, int, str]]]:
     directory = tmp_path_factory.mktemp("run")
     runs = {}
     for number, (name, made) in enumerate(CASES.items()):
@@ -257,11 +294,23 @@ def found(spark, tmp_path_factory) -> dict[str, list[tuple[str, int]]]:
     compare(spark, directory)
     rows = spark.read.parquet(str(directory / LOCATION["anomalies"])).collect()
     return {
-        name: sorted((row["anomaly"], row["sequence"]) for row in rows if row["topic"] == run.topic)
+        name: sorted(
+            (row["anomaly"], row["sequence"], row["found"])
+            for row in rows
+            if row["topic"] == run.topic
+        )
         for name, run in runs.items()
     }
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_anomalies_of_transactions_and_consumers(name, found):
-    assert found[name] == CASES[name].expected
+    assert [row[:2] for row in found[name]] == CASES[name].expected
+
+
+def test_a_reset_is_named_as_the_cause(found):
+    reset = ": an administrator had changed its offset from 1 to 3"
+    caused = found["what_a_reset_passes_over_is_unprocessed"]
+    assert all(text.endswith(reset) for _, _, text in caused)
+    others = [text for name, rows in found.items() if rows is not caused for _, _, text in rows]
+    assert not any("administrator had changed" in text for text in others)
