@@ -128,7 +128,7 @@ def restart(
     bundle: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[BUNDLE]",
+            metavar="BUNDLE",
             help="A bundle that `advise collect --from-cluster` wrote, in place of --from-cluster.",
             show_default=False,
         ),

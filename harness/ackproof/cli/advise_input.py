@@ -47,7 +47,7 @@ Disks = Annotated[
 ]
 MaybeDisks = Annotated[
     list[Path] | None,
-    typer.Argument(metavar="[FOLDERS]", show_default=False, help=_LOG_DIRECTORIES),
+    typer.Argument(metavar="FOLDERS", show_default=False, help=_LOG_DIRECTORIES),
 ]
 #: Of what is judged for all producers of a running cluster.
 AllAcks = Annotated[

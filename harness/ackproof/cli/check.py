@@ -57,7 +57,7 @@ def check(
     paths: Annotated[
         list[str],
         typer.Argument(
-            metavar="PATHS...",
+            metavar="PATHS",
             help="Run directories, also at an address that Spark knows (s3a://…); or history files "
             "(JSON, or Jepsen's history.edn); or acked logs (JSON lines, .csv, .parquet, or the "
             "output of kafka-verifiable-producer).",

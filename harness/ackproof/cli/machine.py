@@ -36,7 +36,7 @@ def clean(
     name: Annotated[
         str,
         typer.Argument(
-            metavar="[NAME]",
+            metavar="NAME",
             help="A cluster that `run --keep` left up: only it is removed.",
             show_default=False,
         ),

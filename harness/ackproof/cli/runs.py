@@ -146,7 +146,7 @@ def report(
     run_dirs: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[RUN_DIRS]...",
+            metavar="RUN_DIRS",
             help="Run directories, also at an address that Spark knows (s3a://…), their names in "
             "--out, or the directory of one comparison. Default: runs/latest.",
             show_default=False,

@@ -43,7 +43,7 @@ def load(
     run_dirs: Annotated[
         list[str],
         typer.Argument(
-            metavar="RUN_DIRS...",
+            metavar="RUN_DIRS",
             help="Judged run directories, also at an address that Spark knows (s3a://…).",
         ),
     ],
