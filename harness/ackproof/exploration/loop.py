@@ -22,6 +22,7 @@ from ackproof.exploration.coverage import passed_in
 from ackproof.exploration.document import operations_in_words
 from ackproof.exploration.examined import examined
 from ackproof.exploration.folder import Folder
+from ackproof.exploration.guarantee import broken
 from ackproof.exploration.next_schedule import Ways, next_schedule
 from ackproof.exploration.passed import Passed
 from ackproof.exploration.results import (
@@ -39,6 +40,7 @@ from ackproof.runs.verdict import Finding
 from ackproof.scenario.loader import Configured
 from ackproof.scenario.model import Scenario
 from ackproof_model.coverage import Reached
+from ackproof_model.planning import Operations
 
 #: The exploration ends after so many runs in a row that could not be recorded.
 _MOST_FAILURES = 3
@@ -126,7 +128,7 @@ class Explorer:
             number=number,
             known=known,
             proposal=proposal,
-            outcome=judge.submit(self._outcome, run_dir, problem),
+            outcome=judge.submit(self._outcome, run_dir, problem, proposal.schedule.operations),
             failures=failures,
         )
 
@@ -148,7 +150,7 @@ class Explorer:
                 pool=pool,
             )
 
-    def _outcome(self, run_dir: Path | None, problem: str) -> _Outcome:
+    def _outcome(self, run_dir: Path | None, problem: str, operations: Operations) -> _Outcome:
         if run_dir is None:
             return _Outcome(
                 run_dir=None,
@@ -158,11 +160,15 @@ class Explorer:
                 passed=Passed(why_not="it could not be run"),
             )
         verdict = judge_run(run_dir)
+        findings = list(verdict.findings)
+        promised = broken(self.everything.model, operations, verdict)
+        if promised and promised.anomaly not in {found.anomaly for found in findings}:
+            findings.append(promised)
         return _Outcome(
             run_dir=run_dir,
             verdict=verdict.verdict,
             reason=verdict.reason,
-            findings=verdict.findings,
+            findings=findings,
             passed=passed_in(run_dir, self.everything),
         )
 

@@ -35,6 +35,7 @@ class Runs:
         self.recorded: list[str] = []
         self.fail: dict[int, BaseException] = {}
         self.findings: dict[int, list[Finding]] = {}
+        self.lost: dict[int, int] = {}
 
     def record(self, configured: Any, **_: object) -> Path:
         number = len(self.recorded)
@@ -46,8 +47,15 @@ class Runs:
         return run_dir
 
     def judge(self, run_dir: Path) -> Any:
-        found = self.findings.get(int(run_dir.name), [])
-        return SimpleNamespace(verdict="holds", reason="as expected", findings=found)
+        number = int(run_dir.name)
+        return SimpleNamespace(
+            verdict="holds",
+            reason="as expected",
+            findings=self.findings.get(number, []),
+            observed={"lost": self.lost.get(number, 0)},
+            predicted={"lost": "possible"},
+            causes=[],
+        )
 
     def passed(self, run_dir: Path, _: Reached) -> Passed:
         number = int(run_dir.name)
@@ -111,6 +119,17 @@ def test_a_run_is_kept_if_it_found_something_or_was_new(
     assert written.name == "found-lost.yaml"
     assert found.scenario.description == "lost in 1 of 1 runs; 3-00001: 3 are gone"
     assert [path.name for path in runs.folder.runs.iterdir()] == ["1"]
+
+
+def test_a_loss_that_the_model_predicts_is_found_where_kafka_promises_none(runs: Runs) -> None:
+    runs.lost[1] = 4
+    text = explore(runs, most=2)
+    assert "FOUND lost: 4 records that acks=all acknowledged are lost" in text
+    assert [len(one.findings) for one in runs.folder.results().values()] == [0, 1]
+    # A contradiction of the model says the same: one finding.
+    runs.lost[2], runs.findings[2] = 3, [FOUND]
+    explore(runs, most=1)
+    assert runs.folder.results()["3-00002"].findings == (FOUND,)
 
 
 def test_an_interrupt_keeps_what_was_judged(runs: Runs) -> None:
