@@ -17,12 +17,14 @@ from typing import Any
 import catalogue_pages
 import pyarrow as pa
 import typer
+from pydantic import BaseModel
 from typer.cli import get_docs_for_click
 
 from ackproof.cli.main import command_tree, name_formats
 from ackproof.errors import ExitCode
 from ackproof.judgement import invariants
 from ackproof.ledger.acked_log import AckedSend
+from ackproof.ledger.delivery_log import DeliveryEvent
 from ackproof.own_config.formats import formats
 from ackproof.scenario.model import json_schema
 from ackproof_faults import registered
@@ -59,7 +61,8 @@ def pages() -> dict[Path, str]:
     return {
         path: _with_part(path, part)
         for path, part in (
-            (REFERENCE / "acked-log.md", acked_log()),
+            (REFERENCE / "acked-log.md", log_keys(AckedSend)),
+            (REFERENCE / "delivery-log.md", log_keys(DeliveryEvent)),
             (REFERENCE / "audit.md", config_formats()),
             (ROOT / "docs" / "catalogue" / "README.md", catalogue_pages.cases()),
             (ROOT / "docs" / "explanation" / "trust.md", invariants.table()),
@@ -73,9 +76,9 @@ def _with_part(path: Path, part: str) -> str:
     return f"{before}{begin}{part}\n{end}{after}"
 
 
-def acked_log() -> str:
-    """Return the keys of an acked log, as `AckedSend` has them."""
-    schema = AckedSend.model_json_schema()
+def log_keys(line: type[BaseModel]) -> str:
+    """Return the keys of a log of the user, as the model of its lines has them."""
+    schema = line.model_json_schema()
     rows = "".join(
         f"| `{name}` | {'required' if name in schema['required'] else _default(field)} | "
         f"{_cell(field['description'])} |\n"

@@ -70,6 +70,11 @@ class ClientFault(Fault):
         return (Client(role=self.role, action=self.action),)
 
     @property
+    def is_ordered(self) -> bool:
+        """Whether a client has to carry it out itself, which a program of the user does not."""
+        return False
+
+    @property
     def role(self) -> Literal["producer", "consumer"]:
         return "producer" if self.client.startswith("producer") else "consumer"
 
@@ -82,6 +87,13 @@ class ClientFault(Fault):
             yield (
                 "client",
                 f"there is no {self.client}: the first {count} are numbered 0 to {count - 1}",
+            )
+        hit = {int(number)} if number else set(range(count))
+        if self.is_ordered and self.role == "consumer" and hit & shape.programs:
+            yield (
+                "client",
+                f"{self.client} runs your program, which does not obey it: use pause_client, or "
+                "crash_client with how: kill",
             )
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> tuple[str, ...]:
@@ -141,6 +153,10 @@ class CrashClient(ClientFault):
         default="kill",
         description="kill: SIGKILL; exit: the program ends without waiting for what it has sent",
     )
+
+    @property
+    def is_ordered(self) -> bool:
+        return self.how == "exit"
 
     def start(self, clients: Clients, client: str) -> None:
         clients.end(client, self.how)
@@ -202,6 +218,10 @@ class OrderedFault(ClientFault):
 
     #: How often the client must have misbehaved to prove it.
     proved_by: ClassVar[int] = 1
+
+    @property
+    def is_ordered(self) -> bool:
+        return True
 
     @property
     @abstractmethod

@@ -34,10 +34,11 @@ class Shape:
     `topics`: partitions per topic. `log_dirs`: the fewest log directories of any broker. `disk`:
     size of the smallest broker disk in bytes, None if the engine sets no limit. `own_clocks`:
     brokers' clocks can be set. `proxied`: listeners behind the Kafka proxy. `consumers`: members
-    of all groups. `subscribing`: at least one group subscribes instead of assigning partitions.
-    `groups`: the topic that each group reads. `crashes_consumers`: a fault ends consumers.
-    `unacked`: every producer has acks=0. `java`: some producer is Kafka's Java client. `attached`:
-    ackproof did not start the cluster; its nodes and listeners are not known.
+    of all groups. `programs`: the numbers of those that are programs of the user. `subscribing`: at
+    least one group subscribes instead of assigning partitions. `groups`: the topic that each group
+    reads. `crashes_consumers`: a fault ends consumers. `unacked`: every producer has acks=0.
+    `java`: some producer is Kafka's Java client. `attached`: ackproof did not start the cluster;
+    its nodes and listeners are not known.
     """
 
     brokers: tuple[int, ...]
@@ -50,6 +51,7 @@ class Shape:
     proxied: tuple[str, ...] = ()
     producers: int = 1
     consumers: int = 0
+    programs: frozenset[int] = frozenset()
     subscribing: bool = False
     groups: Mapping[str, str] = field(default_factory=dict)
     crashes_consumers: bool = False

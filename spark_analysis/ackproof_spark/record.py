@@ -60,9 +60,15 @@ def encoder(*, run_id: str, producer: int, size: int) -> Callable[[int], bytes]:
 
 def decode(value: bytes) -> tuple[bytes, int, int] | None:
     """Return `(run token, producer, sequence)`, or None if `value` is no intact record."""
-    if len(value) < HEADER_SIZE or not value.startswith(MAGIC):
+    name = head_name(value)
+    if name is None:
         return None
     _, checksum = _CHECKSUM.unpack_from(value)
-    if zlib.crc32(value[8:]) != checksum:
+    return name if zlib.crc32(value[8:]) == checksum else None
+
+
+def head_name(head: bytes) -> tuple[bytes, int, int] | None:
+    """Return what `decode` does of a value of which only the header is known."""
+    if len(head) < HEADER_SIZE or not head.startswith(MAGIC):
         return None
-    return _NAME.unpack_from(value, 8)
+    return _NAME.unpack_from(head, 8)

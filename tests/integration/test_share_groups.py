@@ -24,8 +24,8 @@ from ackproof.ledger import arrow_stream, conversion
 from ackproof.progress import ConsoleReporter
 from ackproof.runs.verdict import Word
 from ackproof.scenario.loader import load
-from ackproof.scenario.share_groups import Acknowledgement
 from ackproof.scenario.topics import SHARES, coordinator_partition
+from ackproof_model.share_groups.partition import Acknowledgement
 from ackproof_spark.record import encoder
 from ackproof_spark.tables import LOCATION
 from documented import ROOT
@@ -84,7 +84,9 @@ def _start(
     group = f"workers-{java}-{run_dir.name}"
     settings = {"share.auto.offset.reset": "earliest", "share.delivery.count.limit": LIMIT}
     cluster.admin.set_group(group, settings)
-    files = {one: arrow_stream.stream_path(run_dir, one, "consumer-0") for one in TABLES[:2]}
+    files: dict[str, Any] = {
+        one: arrow_stream.stream_path(run_dir, one, "consumer-0") for one in TABLES[:2]
+    }
     process = ConsumerProcess(
         consumer_spec(
             run_dir,
@@ -205,6 +207,38 @@ def test_brokers_refuse_a_setting_of_a_group_with_a_reason(cluster: KafkaCluster
     with pytest.raises(ClusterError, match="the group 'other' cannot be configured") as refused:
         cluster.admin.set_group("other", {"share.record.lock.duration.ms": 10})
     assert "group_settings" in refused.value.hint
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("arm", "members"), [("one of ten released", 2), ("every record accepted", 1)]
+)
+def test_workers_of_the_user_are_judged_by_their_logs(
+    arm: str,
+    members: int,
+    engine: DockerClient,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One of them is killed. A sole one that is killed has records in hand: it is at work then."""
+    monkeypatch.chdir(ROOT)
+    text = (ROOT / "examples" / "share_worker.yaml").read_text()
+    (tmp_path / "own.yaml").write_text(text.replace("members: 2", f"members: {members}"))
+    (configured,) = [one for one in load(tmp_path / "own.yaml") if one.name == arm]
+    reporter = ConsoleReporter(Console(stderr=True))
+    run_dir, verdict = runner.run(configured, out=tmp_path, client=engine, reporter=reporter)
+    assert verdict.verdict is Word.HOLDS, verdict.reason
+    tenths = {
+        (row["partition"], row["sequence"])
+        for row in pq.read_table(run_dir / LOCATION["final_log"]).to_pylist()
+        if row["offset"] % 10 == 0 and row["state"] == "intact"
+    }
+    given_up = len(tenths) if arm == "one of ten released" else 0
+    assert verdict.observed["archived-unprocessed"] == given_up
+    assert verdict.observed["reprocessed"] == 0
+    if members == 1:
+        assert verdict.observed["redelivered"] > 0
 
 
 @pytest.mark.slow

@@ -89,6 +89,7 @@ class Schema(StrEnum):
 
     SCENARIO = "scenario"
     ACKED_LOG = "acked-log"
+    DELIVERY_LOG = "delivery-log"
     AUDIT = "audit"
     ADVISE = "advise"
 
@@ -112,7 +113,8 @@ def validate(
         typer.Option(
             metavar="NAME",
             help="Print the JSON Schema of scenario files (scenario), of a line of an acked log "
-            "(acked-log), or of what a command prints with --json (audit, advise).",
+            "(acked-log) or a delivery log (delivery-log), or of what a command prints with --json "
+            "(audit, advise).",
         ),
     ] = None,
     as_json: options.Json = False,
@@ -180,6 +182,10 @@ def _schema(of: Schema) -> dict[str, Any]:
             from ackproof.ledger.acked_log import AckedSend
 
             return AckedSend.model_json_schema()
+        case Schema.DELIVERY_LOG:
+            from ackproof.ledger.delivery_log import DeliveryEvent
+
+            return DeliveryEvent.model_json_schema()
         case Schema.AUDIT | Schema.ADVISE:
             from ackproof.scenario.shipped import schema_of
 

@@ -63,6 +63,7 @@ class ApplicationSupervisor(ClientSupervisor):
     @staticmethod
     def require_startable(scenario: Scenario) -> None:
         """Raise ScenarioError for a missing command or program, or an existing acked log."""
+        ClientSupervisor.require_startable(scenario)
         application = _application(scenario)
         if not application.command:
             raise ScenarioError(

@@ -17,7 +17,7 @@ from ackproof.clients.specs import (
     ShareSpec,
     TransactionSpec,
 )
-from ackproof.ledger import arrow_stream, conversion, probed_ends, producer_ledger
+from ackproof.ledger import arrow_stream, conversion, delivery_log, probed_ends, producer_ledger
 from ackproof.scenario.model import Scenario
 from ackproof.scenario.workload import ConsumerGroup
 from ackproof_model.kafka_settings import AUTO_OFFSET_RESET
@@ -36,7 +36,7 @@ class ClientSpecs:
 
     def __init__(self, scenario: Scenario, run_dir: Path, *, bootstrap_servers: str) -> None:
         self._scenario = scenario
-        self._run_dir = run_dir
+        self.run_dir = run_dir
         self._bootstrap_servers = bootstrap_servers
         self.folder = run_dir / "clients"
         #: The end offsets up to which consumers read before they end.
@@ -50,7 +50,7 @@ class ClientSpecs:
             for index in range(sends.producers):
                 number = next(numbers)
                 yield ProducerSpec(
-                    run_id=self._run_dir.name,
+                    run_id=self.run_dir.name,
                     number=number,
                     topic=topic,
                     partitions=scenario.topics[topic].partitions,
@@ -108,7 +108,7 @@ class ClientSpecs:
             for member in range(group.members):
                 number = next(numbers)
                 yield ConsumerSpec(
-                    run_id=self._run_dir.name,
+                    run_id=self.run_dir.name,
                     number=number,
                     group=name,
                     topic=workload.topic,
@@ -145,7 +145,7 @@ class ClientSpecs:
             return None
         writers = [
             ProducerSpec(
-                run_id=self._run_dir.name,
+                run_id=self.run_dir.name,
                 number=number,
                 topic=topic,
                 partitions=self._scenario.topics[topic].partitions,
@@ -155,16 +155,16 @@ class ClientSpecs:
                 seconds=self._scenario.workload.seconds + _PROBED_AFTERWARDS_S,
                 rate=RATE,
                 size=HEADER_SIZE,
-                ledger=producer_ledger.stream_path(self._run_dir, number),
+                ledger=producer_ledger.stream_path(self.run_dir, number),
                 progress=self.folder / f"probe-{topic}-{partition}.progress",
             )
             for number, (topic, partition) in enumerate(self._scenario.written, PROBE_PRODUCERS)
         ]
         return ProbeSpec(
-            run_id=self._run_dir.name,
+            run_id=self.run_dir.name,
             number=0,
             writers=writers,
-            attempts=[conversion.reads_path(self._run_dir, one.number) for one in writers],
+            attempts=[conversion.reads_path(self.run_dir, one.number) for one in writers],
             ends=self.folder / probed_ends.NAME,
             progress=self.folder / "probe-0.progress",
         )
@@ -185,21 +185,21 @@ class ClientSpecs:
         )
 
     def _id(self, client: int | str) -> str:
-        return f"{self._run_dir.name}-{client}"
+        return f"{self.run_dir.name}-{client}"
 
     def _share(self, group: ConsumerGroup, number: int) -> ShareSpec:
         words = () if group.acknowledge == "implicit" else group.acknowledge
-        return ShareSpec(acknowledge=words, **self._share_files(number))
+        return ShareSpec(acknowledge=words, program=group.application, **self._share_files(number))
 
     def _share_files(self, number: int) -> dict[str, Any]:
         return {
-            table: arrow_stream.stream_path(self._run_dir, table, f"consumer-{number}")
+            table: arrow_stream.stream_path(self.run_dir, table, f"consumer-{number}")
             for table in ("acquisitions", "acknowledgements")
-        }
+        } | {"deliveries": delivery_log.path(self.run_dir, number)}
 
     def _producer_files(self, number: int) -> dict[str, Any]:
         return {
-            "ledger": producer_ledger.stream_path(self._run_dir, number),
+            "ledger": producer_ledger.stream_path(self.run_dir, number),
             "progress": self.folder / f"producer-{number}.progress",
         }
 
@@ -207,10 +207,10 @@ class ClientSpecs:
         name = f"consumer-{number}"
         return {
             "progress": self.folder / f"{name}.progress",
-            "reads": arrow_stream.stream_path(self._run_dir, "reads", name),
-            "events": arrow_stream.stream_path(self._run_dir, "consumer_events", name),
-            "effects": arrow_stream.stream_path(self._run_dir, "effects", name),
-            "identities": arrow_stream.stream_path(self._run_dir, "read_identities", name)
+            "reads": arrow_stream.stream_path(self.run_dir, "reads", name),
+            "events": arrow_stream.stream_path(self.run_dir, "consumer_events", name),
+            "effects": arrow_stream.stream_path(self.run_dir, "effects", name),
+            "identities": arrow_stream.stream_path(self.run_dir, "read_identities", name)
             if self._scenario.senders.id_header
             else None,
         }

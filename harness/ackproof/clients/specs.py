@@ -8,12 +8,12 @@ from typing import Any, ClassVar, Self
 
 from pydantic import TypeAdapter
 
+from ackproof.scenario.application import ShareWorker
 from ackproof.scenario.kafka_clients import (
     CONSUMER_DEFAULTS,
     DELIVERY_TIMEOUT,
     LIBRDKAFKA_PRODUCER,
 )
-from ackproof.scenario.share_groups import Acknowledgement
 from ackproof.scenario.types import Commit, Setting
 from ackproof_model.kafka_settings import (
     AUTO_OFFSET_RESET,
@@ -25,6 +25,7 @@ from ackproof_model.kafka_settings import (
     MAX_IN_FLIGHT_REQUESTS_PER_CONNECTION,
     REQUEST_TIMEOUT_MS,
 )
+from ackproof_model.share_groups.partition import Acknowledgement
 
 #: The errors that a fenced producer gets: another one has initialized its transactional.id.
 FENCED = ("_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH")
@@ -188,11 +189,14 @@ class ShareSpec:
     - `acknowledge`: a record at offset n with word n modulo their number, also when it is delivered
       again; empty if the client accepts the records of a poll with the next one.
     - `acquisitions`, `acknowledgements`: the files to write.
+    - `program`: acknowledges as it likes, and writes `deliveries` instead of the files.
     """
 
     acknowledge: tuple[Acknowledgement, ...]
     acquisitions: Path
     acknowledgements: Path
+    program: ShareWorker | None = None
+    deliveries: Path | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

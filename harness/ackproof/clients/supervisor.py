@@ -11,13 +11,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
+from ackproof.clients.own_program import require_program
+from ackproof.clients.own_worker import consumer_process
 from ackproof.clients.process import ConsumerProcess, ProbeProcess, ProducerProcess
 from ackproof.clients.scenario_specs import ClientSpecs
 from ackproof.clients.shared_page import NOT_READY, Progress, State, total
 from ackproof.clients.specs import FENCED, WRITE_TIMEOUT_S, ConsumerSpec, ProducerSpec
 from ackproof.errors import WorkloadError
-from ackproof.ledger import arrow_stream
+from ackproof.ledger import arrow_stream, delivery_log
 from ackproof.ledger.conversion import AckedLogs
+from ackproof.ledger.log_lines import LogReport
 from ackproof.safe_files import replacing
 from ackproof.scenario.client import refresh_setting
 from ackproof.scenario.model import Scenario
@@ -127,7 +130,7 @@ class ClientSupervisor:
             starting.push(self._running)
             self._start_probe()
             for consumer in self._specs.consumers():
-                self._start(ConsumerProcess(consumer, secrets=self._secrets))
+                self._start(consumer_process(consumer, self._secrets))
             self._start_senders()
             starting.pop_all()
         return self
@@ -137,11 +140,18 @@ class ClientSupervisor:
 
     @staticmethod
     def require_startable(scenario: Scenario) -> None:
-        """Raise ScenarioError if the senders cannot be started; ackproof's own producers can."""
+        """Raise ScenarioError for a program of the user that cannot be started."""
+        for name, group in scenario.workload.consumers.items():
+            if group.application is not None:
+                require_program(group.application, f"workload.consumers.{name}.application")
 
     def take_acked_logs(self) -> AckedLogs:
         """Convert the acked logs into ledgers; ackproof's own producers have none."""
         return AckedLogs(unread=[], remarks=[], lowest={})
+
+    def take_delivery_logs(self) -> LogReport:
+        """Convert what share consumers of the user have logged; they must have ended."""
+        return delivery_log.close(self._specs.run_dir)
 
     @property
     def processes(self) -> list[ProducerProcess | ConsumerProcess]:
@@ -200,9 +210,8 @@ class ClientSupervisor:
                 secrets=self._secrets,
             )
         else:
-            successor = ConsumerProcess(
-                self._specs.next_consumer(process.spec, number=len(self.consumers)),
-                secrets=self._secrets,
+            successor = consumer_process(
+                self._specs.next_consumer(process.spec, number=len(self.consumers)), self._secrets
             )
         self.successors[process.name] = successor.name
         self._start(successor)

@@ -224,6 +224,7 @@ def run_final_phase(
             take_dead_letters(scenario, cluster, run)
         with reporter.phase("consuming to the end"):
             run.troubles += clients.finish_consumers(ends)
+            _take_delivered(clients, run)
             _take_forwarded(scenario, cluster, run)
     meanwhile()
     with (
@@ -402,6 +403,12 @@ def require_running(cluster: Cluster) -> None:
     ]
     if down:
         raise ClusterError("; ".join(down))
+
+
+def _take_delivered(clients: ClientSupervisor, run: RunState) -> None:
+    report = clients.take_delivery_logs()
+    run.troubles += report.unread
+    run.unobserved += report.remarks
 
 
 def _take_forwarded(scenario: Scenario, cluster: RunCluster, run: RunState) -> None:

@@ -291,6 +291,30 @@ def _fingerprint(path: Path) -> int:
     return total % 2**64
 
 
+def brokers_answers(evidence: Evidence) -> Iterator[str]:
+    expect = evidence.scenario.expect
+    wanted = [
+        key.replace("_", "-")
+        for key in ("delivered_after_accept", "redelivered")
+        if getattr(expect, key) != "any"
+    ]
+    groups = evidence.scenario.workload.consumers.items()
+    own = {name for name, group in groups if group.application is not None}
+    if not (own and wanted):
+        return
+    asked: set[str] = set()
+    answered: set[str] = set()
+    for path in evidence.files("acknowledgements"):
+        rows = pq.read_table(path, columns=["group", "answered_at"])
+        asked.update(rows["group"].unique().to_pylist())
+        answered.update(rows.filter(pc.is_valid(rows["answered_at"]))["group"].to_pylist())
+    for name in sorted(own & asked - answered):
+        yield (
+            f"the delivery logs of {name} have no answer of brokers, without which "
+            f"{' and '.join(wanted)} cannot be judged: write lines `answered`, or expect any"
+        )
+
+
 def transaction_tables(evidence: Evidence) -> Iterator[str]:
     if evidence.scenario.workload.transactions is None:
         return

@@ -241,6 +241,12 @@ INVARIANTS: Sequence[Invariant] = (
         check=client_checks.consumer_tables,
     ),
     Invariant(
+        name="answers",
+        question="If `expect` accepts not any `delivered_after_accept` or `redelivered`: do the "
+        "delivery logs of share consumers of the user say what brokers answered?",
+        check=client_checks.brokers_answers,
+    ),
+    Invariant(
         name="transactions",
         question="Are transactions numbered without a gap and without overlap, and do their sends "
         "have the outcomes that follow from them?",

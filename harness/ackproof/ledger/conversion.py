@@ -17,8 +17,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ackproof import safe_files
-from ackproof.ledger import acked_log, arrow_stream, producer_ledger, transaction_log
-from ackproof.ledger.acked_log import AckedSend, LogProblems
+from ackproof.ledger import acked_log, arrow_stream, delivery_log, producer_ledger, transaction_log
+from ackproof.ledger.acked_log import AckedSend
+from ackproof.ledger.log_lines import LogProblems, LogReport
 from ackproof_spark.tables import (
     ACKNOWLEDGEMENTS,
     ACQUISITIONS,
@@ -77,20 +78,15 @@ def writes(ledger: Path) -> pa.Table:
 #: Sends that are converted together.
 _PART = 100_000
 
-#: Maximum number of torn lines in a message.
-_LISTED = 5
 
+@dataclass(frozen=True, kw_only=True)
+class AckedLogs(LogReport):
+    """What is said of converted acked logs: `unread` if an acked send may be missing.
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AckedLogs:
-    """The problems of converted acked logs.
-
-    `unread` makes the run inconclusive: an acked send may be missing. `remarks` do not. `lowest` is
-    the lowest acked offset of each partition with acked sends, None if one of them has no offset.
+    `lowest` is the lowest acked offset of each partition with acked sends, None if one of them has
+    no offset.
     """
 
-    unread: list[str]
-    remarks: list[str]
     lowest: dict[tuple[str, int], int | None]
 
 
@@ -100,15 +96,14 @@ def convert(paths: Sequence[Path], run_dir: Path, *, lenient: bool) -> AckedLogs
     Raises AckedLogError if a line is wrong, unless `lenient`; DiskError if the tables cannot be
     written.
     """
-    unread: list[str] = []
-    remarks: list[str] = []
+    report = LogReport()
     lowest: dict[tuple[str, int], int | None] = {}
     for producer, path in enumerate(paths):
         problems = LogProblems()
         sends = acked_log.read(path, problems, lenient=lenient) if path.exists() else iter(())
         _convert(_with_lowest(sends, lowest), producer=producer, run_dir=run_dir)
-        _describe(path, problems, unread, remarks)
-    return AckedLogs(unread=unread, remarks=remarks, lowest=lowest)
+        report += problems.report(path.name, "sends")
+    return AckedLogs(unread=report.unread, remarks=report.remarks, lowest=lowest)
 
 
 def _close_acked_log(run_dir: Path) -> None:
@@ -128,33 +123,6 @@ def _with_lowest(
             before = lowest.get(partition, offset)
             lowest[partition] = None if offset is None or before is None else min(before, offset)
         yield send
-
-
-def _describe(path: Path, problems: LogProblems, unread: list[str], remarks: list[str]) -> None:
-    torn = list(problems.torn)
-    if problems.last_torn:
-        remarks.append(f"the last line of {path.name} is cut short and not counted")
-        torn.pop()
-    if problems.foreign:
-        remarks.append(
-            f"lines of {path.name} by other programs: {problems.foreign:,} "
-            f"({problems.first_foreign})"
-        )
-    if problems.backwards:
-        remarks.append(
-            f"{problems.backwards:,} sends of {path.name} have an ack before they were sent: "
-            "their times are not used"
-        )
-    if torn:
-        numbers = ", ".join(map(str, torn[:_LISTED])) + (", …" if len(torn) > _LISTED else "")
-        unread.append(
-            f"{path.name} has torn lines, whose sends are not checked: {len(torn):,} ({numbers})"
-        )
-    if problems.wrong:
-        unread.append(
-            f"{path.name} has wrong lines, whose sends are not checked: {len(problems.wrong):,} "
-            f"({problems.wrong[0]})"
-        )
 
 
 def _convert(sends: Iterator[AckedSend], *, producer: int, run_dir: Path) -> None:
@@ -237,3 +205,4 @@ def close(run_dir: Path) -> None:
     arrow_stream.close(run_dir, "acknowledgements", ACKNOWLEDGEMENTS, reduced=_with_answers)
     _close_probe(run_dir)
     _close_acked_log(run_dir)
+    delivery_log.close(run_dir)

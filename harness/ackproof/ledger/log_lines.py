@@ -49,6 +49,23 @@ Time = Annotated[
 ]
 
 
+#: Maximum number of torn lines in a message.
+_LISTED = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogReport:
+    """What is said of logs: `unread` makes a run inconclusive, `remarks` do not."""
+
+    unread: list[str] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+
+    def __add__(self, other: LogReport) -> LogReport:
+        return LogReport(
+            unread=[*self.unread, *other.unread], remarks=[*self.remarks, *other.remarks]
+        )
+
+
 @dataclass(kw_only=True)
 class LogProblems:
     """The parts of a log that were not read.
@@ -63,6 +80,33 @@ class LogProblems:
     backwards: int = 0
     foreign: int = 0
     first_foreign: str = ""
+
+    def report(self, name: str, what: str) -> LogReport:
+        """Return what is said of the log `name`, whose lines are of `what`."""
+        torn = self.torn[:-1] if self.last_torn else self.torn
+        remarks, unread = [], []
+        if self.last_torn:
+            remarks.append(f"the last line of {name} is cut short and not counted")
+        if self.foreign:
+            remarks.append(
+                f"lines of {name} by other programs: {self.foreign:,} ({self.first_foreign})"
+            )
+        if self.backwards:
+            remarks.append(
+                f"{self.backwards:,} {what} of {name} have an ack before they were sent: "
+                "their times are not used"
+            )
+        if torn:
+            numbers = ", ".join(map(str, torn[:_LISTED])) + (", …" if len(torn) > _LISTED else "")
+            unread.append(
+                f"{name} has torn lines, whose {what} are not checked: {len(torn):,} ({numbers})"
+            )
+        if self.wrong:
+            unread.append(
+                f"{name} has wrong lines, whose {what} are not checked: {len(self.wrong):,} "
+                f"({self.wrong[0]})"
+            )
+        return LogReport(unread=unread, remarks=remarks)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -101,7 +101,8 @@ def inapplicable(scenario: Scenario) -> list[Anomaly]:
 
 def modelled(scenario: Scenario, group: ConsumerGroup) -> bool:
     """Whether the model has the group's words, and its records are in no transaction."""
-    return scenario.workload.transactions is None and set(_said(group)) <= _PAST.keys()
+    known = group.application is None and set(_said(group)) <= _PAST.keys()
+    return known and scenario.workload.transactions is None
 
 
 def _said(group: ConsumerGroup) -> tuple[str, ...]:

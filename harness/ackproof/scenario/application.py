@@ -1,4 +1,4 @@
-"""The key `workload.application`: a program that sends instead of ackproof's producers."""
+"""The keys `application`: programs of the user that run instead of ackproof's own clients."""
 
 from __future__ import annotations
 
@@ -52,3 +52,20 @@ class Application(Program):
     def producers(self) -> int:
         """The number of acked logs."""
         return len(self.logs) + bool(self.command)
+
+
+class ShareWorker(Program):
+    """The program of a share group's member, which keeps a delivery log.
+
+    docs/reference/delivery-log.md has the log. The program finds in its environment
+    `ACKPROOF_BOOTSTRAP_SERVERS`, `ACKPROOF_TOPIC`, `ACKPROOF_GROUP`, `ACKPROOF_DELIVERIES` (the
+    file that it writes its log to) and `ACKPROOF_SETTINGS` (JSON: the group's `settings` and the
+    security settings of clients). SIGTERM asks it to end.
+    """
+
+    command: list[str] = Field(
+        min_length=1,
+        description="program and arguments, started in the current folder, once for each member; "
+        "`python` as in workload.application",
+        examples=[["python", "worker.py"]],
+    )

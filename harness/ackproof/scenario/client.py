@@ -204,20 +204,21 @@ Client = Annotated[
 def with_clients(document: Mapping[str, Any]) -> dict[str, Any]:
     """Return a scenario's document in which every `client` is set.
 
-    The default of `beside` and `consumers` is `workload.client`. The Java client's default version
-    is that of the brokers.
+    The default of `beside` and `consumers` is `workload.client`, but not of a program of the user.
+    The Java client's default version is that of the brokers.
     """
     workload = document.get("workload")
     if not isinstance(workload, Mapping):
         return dict(document)
     kafka = document.get("kafka", DEFAULT_KAFKA)
     complete = _versioned(workload, kafka)
+    default = complete.get("client", "librdkafka")
     for part in ("beside", "consumers"):
         members = workload.get(part)
         if isinstance(members, Mapping):
             complete[part] = {
-                name: _versioned({"client": complete.get("client", "librdkafka"), **one}, kafka)
-                if isinstance(one, Mapping)
+                name: _versioned({"client": default, **one}, kafka)
+                if isinstance(one, Mapping) and not one.get("application")
                 else one
                 for name, one in members.items()
             }

@@ -49,6 +49,7 @@ def _shape(scenario: Scenario) -> Shape:
     """Return the shape of the cluster and the clients, as far as it is known before the boot."""
     cluster, workload = scenario.cluster, scenario.workload
     groups = workload.consumers.values()
+    programs = [group.application is not None for group in groups for _ in range(group.members)]
     brokers = tuple(range(1, cluster.brokers + 1))
     own = [cluster.broker(number) for number in brokers]
     sizes = [one.disk_bytes for one in own]
@@ -62,7 +63,8 @@ def _shape(scenario: Scenario) -> Shape:
         own_clocks=cluster.clock == "adjustable",
         proxied=tuple(cluster.proxied),
         producers=workload.producers,
-        consumers=sum(group.members for group in groups),
+        consumers=len(programs),
+        programs=frozenset(number for number, own in enumerate(programs) if own),
         subscribing=any(group.via == "subscribe" for group in groups),
         groups=dict.fromkeys(workload.consumers, workload.topic),
         crashes_consumers=any(

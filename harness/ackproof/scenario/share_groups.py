@@ -7,9 +7,7 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import BeforeValidator
 
-#: How a consumer acknowledges a record. One to `renew` is accepted after its lock was renewed while
-#: the consumer worked on it (KIP-1222).
-Acknowledgement = Literal["accept", "release", "reject", "renew"]
+from ackproof_model.share_groups.partition import Acknowledgement
 
 
 def _parse_acknowledge(value: object) -> object:
@@ -21,7 +19,8 @@ def _parse_acknowledge(value: object) -> object:
 
 
 #: Of a group: the client accepts all records of a poll with the next one, or a record at offset n
-#: gets word n modulo their number, the same for each delivery.
+#: gets word n modulo their number, the same for each delivery. One to `renew` is accepted after its
+#: lock was renewed while the consumer worked on it (KIP-1222).
 Acknowledge = Annotated[
     Literal["implicit"] | tuple[Acknowledgement, ...], BeforeValidator(_parse_acknowledge)
 ]

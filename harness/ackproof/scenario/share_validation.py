@@ -18,6 +18,9 @@ from ackproof.scenario.share_groups import (
 from ackproof.scenario.types import Problem, YamlPath, padding
 from ackproof.scenario.workload import ConsumerGroup
 
+#: The keys that a program of the user cannot follow.
+_OF_OUR_CONSUMERS = ("acknowledge", "client", "crash_after", "poll")
+
 #: The first librdkafka with a share consumer.
 _LIBRDKAFKA_SINCE = (2, 16)
 
@@ -35,7 +38,7 @@ def share_group_problems(scenario: Scenario) -> Iterator[Problem]:
 def _of_others(group: ConsumerGroup) -> list[Problem]:
     return [
         ((key,), f"only share groups have {key}: remove it, or use via: share")
-        for key in ("acknowledge", "group_settings")
+        for key in ("acknowledge", "application", "group_settings")
         if key in group.changed
     ]
 
@@ -76,7 +79,15 @@ def _of_cluster(scenario: Scenario) -> Iterator[Problem]:
 
 def _of_client(scenario: Scenario, group: ConsumerGroup) -> Iterator[Problem]:
     client = group.client
-    if client.java is not None:
+    if group.application is not None:
+        for key in _OF_OUR_CONSUMERS:
+            if key in group.changed:
+                yield (
+                    (key,),
+                    f"{key} describes ackproof's own consumers, and application runs instead: "
+                    "remove one of them",
+                )
+    elif client.java is not None:
         if numbers(client.java) < SINCE:
             yield (
                 ("client",),

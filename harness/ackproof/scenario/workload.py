@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, WithJsonSchema, WrapValidator, model_validator
 
-from ackproof.scenario.application import Application
+from ackproof.scenario.application import Application, ShareWorker
 from ackproof.scenario.client import (
     Client,
     ClientLibrary,
@@ -70,6 +70,11 @@ class ConsumerGroup(StrictModel):
         description="the settings of a share group in the cluster; share.auto.offset.reset is "
         "earliest by default",
         examples=[{"share.delivery.count.limit": 3}],
+    )
+    application: ShareWorker | None = Field(
+        default=None,
+        description="your program, which each member of a share group runs instead of ackproof's "
+        "consumer",
     )
     commit: Commit = Field(
         default=Commit.AFTER,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from ackproof_model.share_groups.coordinator import UNINITIALIZED, Batch, as_batches
 
@@ -33,6 +33,9 @@ class State(IntEnum):
 
 
 FINAL = frozenset({State.ACKNOWLEDGED, State.ARCHIVED})
+
+#: What a consumer may answer to a record.
+Acknowledgement = Literal["accept", "release", "reject", "renew"]
 
 #: What an acknowledgement makes of an acquired record; a renewed one stays acquired (KIP-1222).
 RENEW = "renew"

@@ -798,6 +798,29 @@ case(
     *map(NONE_OF_B.format, ("consumer_events", "effects", *SHARE_TABLES)),
 )
 
+OWN_WORKERS = {"consumers": {"g": {"via": "share", "application": {"command": ["worker"]}}}}
+NO_ANSWERS = (
+    "the delivery logs of g have no answer of brokers, without which {} cannot be judged: write "
+    "lines `answered`, or expect any"
+)
+for workload, expect, answered, said in (
+    (OWN_WORKERS, {}, None, [NO_ANSWERS.format("delivered-after-accept")]),
+    (
+        OWN_WORKERS,
+        {"redelivered": "none"},
+        None,
+        [NO_ANSWERS.format("delivered-after-accept and redelivered")],
+    ),
+    (OWN_WORKERS, {"delivered_after_accept": "any"}, None, []),
+    (OWN_WORKERS, {}, START, []),  # one answer is enough: a killed member gets none
+    ({}, {}, None, []),  # ackproof's consumers record all answers
+):
+    change = each(
+        scenario(workload=workload, expect=expect),
+        changed("acknowledgements", index=0, name="consumer-0", answered_at=answered),
+    )
+    case("shared", "answers", change, *said)
+
 CONSUMED = "{} has consumed to the end, and read"
 for change, said in (
     (

@@ -17,6 +17,7 @@ from ackproof_spark.anomaly import OF_SHARE_GROUPS
 from support.run_directories import small
 
 GROUP: dict[str, Any] = {"via": "share"}
+OWN: dict[str, Any] = {**GROUP, "application": {"command": ["worker"]}}
 
 
 def scenario(group: dict[str, Any] = GROUP, **changes: Any) -> dict[str, Any]:
@@ -107,6 +108,38 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         scenario({**GROUP, "acknowledge": ["keep"]}),
         "['keep'] is neither implicit nor a list of accept, release, reject, renew",
     ),
+    "a program and words": (
+        scenario({**OWN, "acknowledge": ["release"]}),
+        "acknowledge describes ackproof's own consumers, and application runs instead: remove one",
+    ),
+    "a program and a client": (
+        scenario({**OWN, "client": "java"}),
+        "client describes ackproof's own consumers",
+    ),
+    "a program that crashes by itself": (
+        scenario({**OWN, "crash_after": 10, "members": 2}),
+        "crash_after describes ackproof's own consumers",
+    ),
+    "no program": (
+        scenario({**GROUP, "application": {"command": []}}),
+        "List should have at least 1 item",
+    ),
+    "a program of another group": (
+        scenario({**OWN, "via": "subscribe"}),
+        "only share groups have application: remove it, or use via: share",
+    ),
+    "a program on an attached cluster": (
+        scenario(OWN, cluster={"attach": {"bootstrap": "k:9092", "topic_prefix": "orders"}}),
+        "this cluster is attached: remove cluster.attach, or use subscribe or assign",
+    ),
+    "a program that is to be slow": (
+        scenario(OWN, faults=[{"fault": "slow_client", "client": "consumers", "delay": "1s"}]),
+        "consumers runs your program, which does not obey it: use pause_client, or crash_client",
+    ),
+    "a program that is to exit": (
+        scenario(OWN, faults=[{"fault": "crash_client", "client": "consumer 0", "how": "exit"}]),
+        "consumer 0 runs your program",
+    ),
     "another group that acknowledges": (
         scenario({"acknowledge": "implicit"}),
         "only share groups have acknowledge: remove it, or use via: share",
@@ -150,6 +183,40 @@ def test_each_member_has_its_words_and_files() -> None:
         for path in (one.acquisitions, one.acknowledgements)
     }
     assert len(files) == 6
+
+
+def test_each_member_of_a_program_has_its_log() -> None:
+    document = scenario({**OWN, "members": 2})
+    document["workload"]["client"] = "java"  # which a program does not inherit
+    specs = ClientSpecs(validate(document), Path("one"), bootstrap_servers="b:1")
+    members = [*specs.consumers()]
+    members.append(specs.next_consumer(members[1], number=2))
+    shares = [one.share for one in members if one.share is not None]
+    assert [one.deliveries and one.deliveries.name for one in shares] == [
+        f"deliveries-{number}.jsonl" for number in range(3)
+    ]
+    assert {one.program and one.program.command[0] for one in shares} == {"worker"}
+    assert {one.java for one in members} == {None}
+    assert type(members[0]).from_json(members[0].to_json()) == members[0]
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"fault": "crash_client", "client": "consumers"},
+        {"fault": "pause_client", "client": "consumer 0"},
+        {"fault": "slow_client", "client": "producers", "delay": "1s"},
+    ],
+)
+def test_a_program_may_be_killed_and_paused(fault: dict[str, Any]) -> None:
+    validate(scenario(OWN, faults=[fault]))
+
+
+def test_what_a_program_acknowledges_is_not_predicted() -> None:
+    found = predict(validate(scenario(OWN))).predicted
+    assert {found[anomaly] for anomaly in share_groups.ANOMALIES} == {"not modelled"}
+    found = predict(validate(scenario())).predicted
+    assert "not modelled" not in {found[anomaly] for anomaly in share_groups.ANOMALIES}
 
 
 def test_without_words_the_client_accepts_a_poll_with_the_next_one() -> None:
