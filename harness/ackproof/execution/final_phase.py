@@ -224,7 +224,7 @@ def run_final_phase(
             take_dead_letters(scenario, cluster, run)
         with reporter.phase("consuming to the end"):
             run.troubles += clients.finish_consumers(ends)
-            _take_delivered(clients, run)
+            take_delivered(clients, run)
             _take_forwarded(scenario, cluster, run)
     meanwhile()
     with (
@@ -405,7 +405,8 @@ def require_running(cluster: Cluster) -> None:
         raise ClusterError("; ".join(down))
 
 
-def _take_delivered(clients: ClientSupervisor, run: RunState) -> None:
+def take_delivered(clients: ClientSupervisor, run: RunState) -> None:
+    """Convert the delivery logs of the user's share consumers; what was not read is a trouble."""
     report = clients.take_delivery_logs()
     run.troubles += report.unread
     run.unobserved += report.remarks

@@ -228,11 +228,13 @@ _FORMAT = LogFormat(
 def _send(row: Mapping[str, Any]) -> AckedSend | None:
     """Return the send of a row; None for other lines of kafka-verifiable-producer."""
     name = row.get("name")
-    consumer = (
-        "kafka-verifiable-consumer" if name in _CONSUMED else "kcat" if "tstype" in row else ""
-    )
-    if consumer:
-        raise ValueError(f"a line of {consumer}: it says what was read, not what was acked")
+    readers = {
+        "kafka-verifiable-consumer": name in _CONSUMED,
+        "kcat": "tstype" in row,
+        "a delivery log": row.get("event") == "acquired" and "head" in row,
+    }
+    for reader in filter(readers.get, readers):
+        raise ValueError(f"a line of {reader}: it says what was read, not what was acked")
     if name in (_SUCCESS, _ERROR):
         value = row.get("value")
         digest = hashlib.sha256(("" if value is None else str(value)).encode()).hexdigest()

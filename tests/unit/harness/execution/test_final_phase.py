@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from ackproof.errors import ClusterError
-from ackproof.execution.final_phase import appended_since, require_running
+from ackproof.execution.final_phase import appended_since, require_running, take_delivered
+from ackproof.ledger.log_lines import LogReport
 from ackproof_faults.interfaces.cluster import TopicPartition
 from support.fake_cluster import FakeCluster
 
@@ -49,3 +52,11 @@ def test_a_broker_that_does_not_run_after_all_faults_is_named() -> None:
         ClusterError, match=r"^broker 2 does not run \(exit status 1\), and no fault"
     ):
         require_running(FakeCluster(exits={1: None, 2: 1, 3: None}))
+
+
+def test_a_bad_delivery_log_makes_the_run_inconclusive() -> None:
+    report = LogReport(unread=["torn lines"], remarks=["no answers"])
+    clients: Any = SimpleNamespace(take_delivery_logs=lambda: report)
+    run: Any = SimpleNamespace(troubles=["before"], unobserved=[])
+    take_delivered(clients, run)
+    assert (run.troubles, run.unobserved) == (["before", "torn lines"], ["no answers"])

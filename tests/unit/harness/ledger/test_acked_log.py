@@ -106,6 +106,7 @@ def test_the_output_of_kafka_verifiable_producer_is_read(tmp_path: Path) -> None
         ({**ACK, "name": "record_data"}, "kafka-verifiable-consumer: .* read, not what was acked"),
         ({"name": "records_consumed", "count": 1}, "a line of kafka-verifiable-consumer"),
         ({**ACK, "tstype": "create", "payload": "v"}, "a line of kcat"),
+        ({**ACK, "event": "acquired", "head": ""}, "a line of a delivery log: it says what was"),
     ],
 )
 def test_a_wrong_line_is_named(tmp_path: Path, row: object, says: str) -> None:

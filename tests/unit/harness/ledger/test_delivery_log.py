@@ -11,7 +11,7 @@ import pytest
 
 from ackproof.ledger import conversion, delivery_log
 from ackproof.ledger.delivery_log import DeliveryEvent
-from ackproof.ledger.log_lines import LogReport
+from ackproof.ledger.log_lines import GrowingLog, LogReport
 from ackproof_spark.record import END_MARKER, encoder
 from ackproof_spark.tables import LOCATION, SCHEMAS
 
@@ -190,10 +190,21 @@ def test_answers_that_no_log_of_a_group_has_are_not_measured(tmp_path: Path) -> 
     (remark,) = report.remarks
     assert "acknowledgements of workers" in remark
     assert "not measured" in remark
-    _, report = closed(
-        tmp_path / "b", silent, text(acquired(1), event("accept", 1), event("answered", 1))
-    )
+    answering = text(acquired(1), event("accept", 1), event("answered", 1))
+    _, report = closed(tmp_path / "b", answering, silent)  # a killed member gets no answer
     assert report.remarks == []
+
+
+def test_a_line_of_a_growing_log_counts_once_it_is_complete(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    log = GrowingLog(path, delivery_log.is_delivery)
+    assert log.count() == 0
+    line = text(acquired(0))
+    path.write_text(line + text(event("accept", 0)) + line[:40])
+    assert log.count() == 1
+    path.write_text(line + text(event("accept", 0)) + line)
+    assert log.count() == 2
+    assert log.count() == 2
 
 
 def test_only_programs_of_the_user_are_converted_and_only_once(tmp_path: Path) -> None:

@@ -212,6 +212,15 @@ def test_a_program_may_be_killed_and_paused(fault: dict[str, Any]) -> None:
     validate(scenario(OWN, faults=[fault]))
 
 
+def test_our_own_consumers_beside_a_program_may_be_slow() -> None:
+    fault = {"fault": "slow_client", "client": "consumer 0", "delay": "1s"}
+    document = scenario(faults=[fault])
+    document["workload"]["consumers"]["others"] = OWN  # consumer 1
+    validate(document)
+    fault["client"] = "consumer 1"
+    assert "consumer 1 runs your program" in problem(document)
+
+
 def test_what_a_program_acknowledges_is_not_predicted() -> None:
     found = predict(validate(scenario(OWN))).predicted
     assert {found[anomaly] for anomaly in share_groups.ANOMALIES} == {"not modelled"}
