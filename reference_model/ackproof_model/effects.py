@@ -828,11 +828,11 @@ class SetsOffsets(Effect):
 
     def goes_back(self, *, reset: str) -> bool:
         """Whether the group may get records again; `reset`: where it begins without offsets."""
-        return (self.to or reset) != "latest" or self.to == 0
+        return (reset if self.to is None else self.to) != "latest"
 
     def skips(self, *, reset: str) -> bool:
         """Whether the group may pass over records that it did not get."""
-        return self.to != 0 and (self.to or reset) != "earliest"
+        return (reset if self.to is None else self.to) not in ("earliest", 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

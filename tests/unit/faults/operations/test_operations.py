@@ -316,6 +316,15 @@ def test_the_evidence_has_the_offsets_before_and_after(
         assert guard.window.facts == {"reset": reset}
 
 
+def test_other_offsets_than_kafkas_tool_says_are_not_verified() -> None:
+    cluster, fault = world({"fault": "reset_offsets", **BILLING, "to": "latest"})
+    done = fault.inject(cluster, [])
+    fault.verify(cluster, [], done)
+    cluster.operations.offsets = {0: 8}  # type: ignore[attr-defined]
+    with pytest.raises(FaultError, match=r"billing has the offsets \{0: 8\}, not \{0: 9\}"):
+        fault.verify(cluster, [], done)
+
+
 @pytest.mark.parametrize(
     ("fields", "shape", "problem"),
     [

@@ -268,6 +268,7 @@ def test_predictions_of_unprocessed_records(group, faults, unprocessed):
         ("latest", "earliest", "possible", "impossible"),
         ("earliest", "earliest", "impossible", "possible"),
         (0, "earliest", "impossible", "possible"),
+        (0, "latest", "possible", "possible"),
         (9, "earliest", "possible", "possible"),
         (None, "earliest", "impossible", "possible"),
         (None, "latest", "possible", "impossible"),
