@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from typing import Any
@@ -159,8 +159,11 @@ class OpenTransactions:
 
 
 def _still_open(left: Sequence[TopicPartition]) -> ClusterError:
-    names = ", ".join(f"{topic}-{partition}" for topic, partition in left)
-    return ClusterError(f"a transaction is still open in {names}: read_committed ends there")
+    return ClusterError(f"a transaction is still open in {_named(left)}: read_committed ends there")
+
+
+def _named(partitions: Iterable[TopicPartition]) -> str:
+    return ", ".join(f"{topic}-{number}" for topic, number in partitions)
 
 
 #: Seconds within which a restarted broker must have recovered.
@@ -299,12 +302,17 @@ def await_rest(
             lambda found: all(one in found and found[one].lag == 0 for one in wanted),
             within_s=within_s,
         )
-        restless = sorted(one for one in wanted if one not in positions or positions[one].lag != 0)
-        if restless:
-            named = ", ".join(f"{topic}-{partition}" for topic, partition in restless)
+        lags = {one: positions[one].lag if one in positions else None for one in wanted}
+        if left_over := [one for one, lag in sorted(lags.items()) if lag]:
             troubles.append(
-                f"the share group {name} still has records to deliver in {named} after "
+                f"the share group {name} still has records to deliver in {_named(left_over)} after "
                 f"{within_s:g} s"
+            )
+        if never := [one for one, lag in sorted(lags.items()) if lag is None]:
+            troubles.append(
+                f"the share group {name} got nothing in {_named(never)} within {within_s:g} s: its "
+                f"members have not fetched, or with {AUTO_OFFSET_RESET}=latest for the first time "
+                "after the last record"
             )
         rows += [
             {

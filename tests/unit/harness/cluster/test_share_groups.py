@@ -51,14 +51,15 @@ class Clients:
 class Groups:
     """Its lags in orders-0, one for each question; an error for the first."""
 
-    def __init__(self, *lags: int) -> None:
+    def __init__(self, *lags: int | None) -> None:
         self._lags = list(lags)
 
     def positions(self, group):
         lag = self._lags.pop(0) if len(self._lags) > 1 else self._lags[0]
-        if lag < 0:
+        if lag == -1:
             raise ClusterError("the coordinator moves")
-        return [SharePosition(topic="orders", partition=0, start_offset=5, lag=lag)]
+        start = None if lag is None else 5
+        return [SharePosition(topic="orders", partition=0, start_offset=start, lag=lag)]
 
 
 IN_FORCE = {
@@ -124,3 +125,13 @@ def test_a_group_that_is_never_at_rest_is_a_trouble_of_the_run():
         "the share group workers still has records to deliver in orders-0 after 0 s"
     ]
     assert [one["lag"] for one in rows] == [1]
+
+
+def test_a_group_that_began_after_the_last_record_is_a_trouble_of_its_own():
+    troubles, rows, _ = rest(Groups(None), within_s=0)
+    assert troubles == [
+        "the share group workers got nothing in orders-0 within 0 s: its members have not fetched, "
+        "or with share.auto.offset.reset=latest for the first time after the last record"
+    ]
+    assert [one["lag"] for one in rows] == [None]
+    assert rest(Groups(-1), within_s=0)[0] == troubles
