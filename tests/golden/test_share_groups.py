@@ -12,6 +12,7 @@ the log, from offset 0 without a gap. The notation of a delivery, in the order o
 from __future__ import annotations
 
 import json
+import math
 import os
 import random
 import re
@@ -204,6 +205,21 @@ CASES: Mapping[str, tuple[History, Sequence[str]]] = {
         parse("0@1 by 0 #1: accept", "0@0 by 0 #1: accept, unanswered", "0@0 by 1 #2: accept"),
         [AGAIN, TWICE],
     ),
+    "a record waits in its consumer until another one has accepted it": (
+        parse("0@1 by 0 #1: accept", "0@0 by 0 #2: accept", "0@0 by 1 #1: accept"),
+        [AGAIN, TWICE],
+    ),
+    "delivered although it was accepted, and counted anew": (
+        parse(
+            *("0@1 by 0 #1: accept", "0@0 by 1 #1: release", "0@0 by 0 #2: accept"),
+            "0@0 by 1 #1: accept",
+        ),
+        [
+            "delivered-after-accept 0/0 on 0 at 0: delivery 3 to g, to consumer 1, after consumer "
+            "0 had accepted it",
+            TWICE,
+        ],
+    ),
     "delivered although it was accepted": (
         parse("0@1 by 0 #1: accept", "0@0 by 0 #1: accept", "0@0 by 1 #2: accept"),
         [
@@ -308,13 +324,16 @@ def _again(
         yield from [Anomaly.OVER_DELIVERED for _ in since[history.limit :]]
         yield from [Anomaly.REPROCESSED for one in since if one.processed][1:]
         accepts = [
-            one.answered
+            (one.answered, one.count)
             for one in taken
             if one.kind == "accept" and history.epoch(one, one.answered) == epoch
         ]
+        accepted_at, count = min(accepts, default=(math.inf, 0))
         for number, one in enumerate(since):
             before = since[number - 1]
-            if accepts and one.at > min(accepts):
+            # It waited in its consumer if no other delivery had that count.
+            waited = one.count < count and one.count not in {each.count for each in since[:number]}
+            if one.at > accepted_at and not waited:
                 yield Anomaly.DELIVERED_AFTER_ACCEPT
             elif number > 0 and not (before.kind == "release" and before in taken):
                 yield Anomaly.REDELIVERED

@@ -3,7 +3,8 @@
     consumer 0   gets sequence 7, accepts it, and the broker answers without error
     consumer 1   gets sequence 7 later                      <- delivered-after-accept
 
-An accept that the broker refused, or did not answer, promises nothing.
+An accept that the broker refused, or did not answer, promises nothing. A record that waited in its
+consumer, while its lock expired and another one accepted it, is `redelivered` instead.
 """
 
 from __future__ import annotations
@@ -11,18 +12,14 @@ from __future__ import annotations
 from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks.anomaly_rows import as_anomalies, text
 from ackproof_spark.checks.check import ClientCheck
-from ackproof_spark.checks.deliveries import AGAIN, acknowledged, deliveries
+from ackproof_spark.checks.deliveries import after_accept, deliveries, with_accepts
 from ackproof_spark.reading.run_tables import NAME, RunTables, StoredRun
 from ackproof_spark.spark.functions import DataFrame, F
 
 
 def delivered_after_accept(tables: RunTables, run: StoredRun) -> DataFrame:
     """Return one row for each delivery after the broker had taken an accept."""
-    first = F.min(F.struct("answered_at", "consumer")).alias("accept")
-    accepted = acknowledged(run, "accept").groupBy(*AGAIN).agg(first)
-    later = (
-        deliveries(run).join(accepted, AGAIN).where(F.col("read_at") > F.col("accept.answered_at"))
-    )
+    later = with_accepts(deliveries(run), run).where(after_accept())
     sends = tables.ledger.select(*NAME, "sent_at", "resolved_at")
     return as_anomalies(
         later.join(sends, NAME, "left"),

@@ -14,7 +14,14 @@ from __future__ import annotations
 from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks.anomaly_rows import as_anomalies, text
 from ackproof_spark.checks.check import ClientCheck
-from ackproof_spark.checks.deliveries import AGAIN, DELIVERY, acknowledged, deliveries
+from ackproof_spark.checks.deliveries import (
+    AGAIN,
+    DELIVERY,
+    acknowledged,
+    after_accept,
+    deliveries,
+    with_accepts,
+)
 from ackproof_spark.reading.run_tables import NAME, RunTables, StoredRun
 from ackproof_spark.spark.functions import DataFrame, F
 
@@ -28,14 +35,10 @@ def redelivered(tables: RunTables, run: StoredRun) -> DataFrame:
         .withColumn("nth", F.col("nth") + 1)
         .select(*AGAIN, "nth", "released", F.col("consumer").alias("held_by"))
     )
-    accepted = (
-        acknowledged(run, "accept").groupBy(*AGAIN).agg(F.min("answered_at").alias("accepted_at"))
-    )
     again = (
-        every.join(before, [*AGAIN, "nth"])
-        .where(F.col("released").isNull())
-        .join(accepted, AGAIN, "left")
-        .where(F.col("accepted_at").isNull() | (F.col("read_at") <= F.col("accepted_at")))
+        with_accepts(every, run)
+        .join(before, [*AGAIN, "nth"])
+        .where(F.col("released").isNull() & ~after_accept())
     )
     sends = tables.ledger.select(*NAME, "sent_at", "resolved_at")
     return as_anomalies(
