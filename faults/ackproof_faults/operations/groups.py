@@ -79,9 +79,7 @@ class GroupOperation(TopicOperation):
         )
         return Change(before=before, asked=asked)
 
-    def verify(self, cluster: Cluster, nodes: Sequence[int], done: Change | None) -> Evidence:
-        if done is None:
-            raise FaultError(f"the offsets of {self.group} were not changed")
+    def verify(self, cluster: Cluster, nodes: Sequence[int], done: Change) -> Evidence:
         now = cluster.operations.group_offsets(self.group, self.topic)
         if now != done.asked:
             raise FaultError(f"{self.group} has the offsets {now}, not {done.asked}")

@@ -142,8 +142,8 @@ class ClientSupervisor:
     def require_startable(scenario: Scenario) -> None:
         """Raise ScenarioError for a program of the user that cannot be started."""
         for name, group in scenario.workload.consumers.items():
-            if group.application is not None:
-                require_program(group.application, f"workload.consumers.{name}.application")
+            if own := group.application:
+                require_program(own, f"workload.consumers.{name}.application")
 
     def take_acked_logs(self) -> AckedLogs:
         """Convert the acked logs into ledgers; ackproof's own producers have none."""

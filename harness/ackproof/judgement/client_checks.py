@@ -299,7 +299,7 @@ def brokers_answers(evidence: Evidence) -> Iterator[str]:
         if getattr(expect, key) != "any"
     ]
     groups = evidence.scenario.workload.consumers.items()
-    own = {name for name, group in groups if group.application is not None}
+    own = {name for name, group in groups if group.is_own}
     if not (own and wanted):
         return
     asked: set[str] = set()

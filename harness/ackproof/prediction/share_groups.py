@@ -101,7 +101,7 @@ def inapplicable(scenario: Scenario) -> list[Anomaly]:
 
 def modelled(scenario: Scenario, group: ConsumerGroup) -> bool:
     """Whether the model has the group's words, and its records are in no transaction."""
-    known = group.application is None and set(_said(group)) <= _PAST.keys()
+    known = not group.is_own and set(_said(group)) <= _PAST.keys()
     return known and scenario.workload.transactions is None
 
 

@@ -49,7 +49,7 @@ def _shape(scenario: Scenario) -> Shape:
     """Return the shape of the cluster and the clients, as far as it is known before the boot."""
     cluster, workload = scenario.cluster, scenario.workload
     groups = workload.consumers.values()
-    programs = [group.application is not None for group in groups for _ in range(group.members)]
+    programs = [group.is_own for group in groups for _ in range(group.members)]
     brokers = tuple(range(1, cluster.brokers + 1))
     own = [cluster.broker(number) for number in brokers]
     sizes = [one.disk_bytes for one in own]

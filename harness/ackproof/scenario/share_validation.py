@@ -79,7 +79,7 @@ def _of_cluster(scenario: Scenario) -> Iterator[Problem]:
 
 def _of_client(scenario: Scenario, group: ConsumerGroup) -> Iterator[Problem]:
     client = group.client
-    if group.application is not None:
+    if group.is_own:
         for key in _OF_OUR_CONSUMERS:
             if key in group.changed:
                 yield (

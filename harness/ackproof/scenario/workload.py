@@ -106,6 +106,11 @@ class ConsumerGroup(StrictModel):
     ] = Field(validate_default=True, default_factory=dict)
 
     @property
+    def is_own(self) -> bool:
+        """Whether its members are programs of the user."""
+        return self.application is not None
+
+    @property
     def share_settings(self) -> dict[str, Setting]:
         """The settings of a share group; ackproof's groups begin at the first record."""
         return {AUTO_OFFSET_RESET: "earliest", **self.group_settings}

@@ -16,6 +16,7 @@ from support.run_directories import small
 SELECTIONS = [
     "scenario/cluster_kinds.py: cluster_kind_of",
     "scenario/workload.py: senders_of",
+    "scenario/workload.py: is_own",
 ]
 #: The keys of a scenario whose presence decides the kind.
 KEYS = {"attach", "application"}
