@@ -228,11 +228,6 @@ CASES: Mapping[str, tuple[History, Sequence[str]]] = {
             TWICE,
         ],
     ),
-}
-
-
-CASES = {
-    **CASES,
     "accepted, and replayed after a reset": (
         parse(*["0@0 by 0 #1: accept", "0@1 by 0 #1: accept"] * 2, resets=[(0, 0, 1.75)]),
         [

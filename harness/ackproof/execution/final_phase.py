@@ -311,7 +311,7 @@ def await_rest(
         if never := [one for one, lag in sorted(lags.items()) if lag is None]:
             troubles.append(
                 f"the share group {name} got nothing in {_named(never)} within {within_s:g} s: its "
-                f"members have not fetched, or with {AUTO_OFFSET_RESET}=latest for the first time "
+                f"members did not fetch, or their first fetch with {AUTO_OFFSET_RESET}=latest came "
                 "after the last record"
             )
         rows += [

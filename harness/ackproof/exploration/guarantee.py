@@ -24,10 +24,8 @@ def broken(model: AdversaryModel, operations: Operations, verdict: Verdict) -> F
         cut = set()
     if len(cut) > (policy.min_isr - 1 if policy.elr else 0):
         return None
+    cuts = f"only {len(cut)} of {model.replicas} brokers" if cut else "no broker"
     cases = ", ".join(sorted({cause.case for cause in verdict.causes}))
-    cuts = "no broker" if not cut else f"one broker of {model.replicas} only"
-    if len(cut) > 1:
-        cuts = f"{len(cut)} brokers of {model.replicas} only"
     return Finding(
         anomaly="lost",
         predicted=verdict.predicted["lost"],

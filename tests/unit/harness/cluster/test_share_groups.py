@@ -130,8 +130,8 @@ def test_a_group_that_is_never_at_rest_is_a_trouble_of_the_run():
 def test_a_group_that_began_after_the_last_record_is_a_trouble_of_its_own():
     troubles, rows, _ = rest(Groups(None), within_s=0)
     assert troubles == [
-        "the share group workers got nothing in orders-0 within 0 s: its members have not fetched, "
-        "or with share.auto.offset.reset=latest for the first time after the last record"
+        "the share group workers got nothing in orders-0 within 0 s: its members did not fetch, or "
+        "their first fetch with share.auto.offset.reset=latest came after the last record"
     ]
     assert [one["lag"] for one in rows] == [None]
     assert rest(Groups(-1), within_s=0)[0] == troubles

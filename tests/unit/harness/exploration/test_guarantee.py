@@ -30,9 +30,9 @@ def lost(records: int, *cases: str) -> Any:
     [
         (ELR, (), "no broker"),
         (OLDER, KILLS, "no broker"),
-        (ELR, POWER[:1], "one broker of 3 only"),
-        (ELR, (*POWER[:1], *POWER[:1]), "one broker of 3 only"),
-        (replace(ELR, min_insync_replicas=3), POWER[:2], "2 brokers of 3 only"),
+        (ELR, POWER[:1], "only 1 of 3 brokers"),
+        (ELR, (*POWER[:1], *POWER[:1]), "only 1 of 3 brokers"),
+        (replace(ELR, min_insync_replicas=3), POWER[:2], "only 2 of 3 brokers"),
         (replace(OLDER, flush_every_record=True), POWER, "no broker"),
     ],
 )
