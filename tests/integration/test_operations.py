@@ -178,12 +178,15 @@ def test_offsets_of_a_group_change_once_it_has_no_members(
     assert "can only be reset if the group" in refused.evidence
     consumer.close()
     committed = operated.interfaces.metadata.committed
-    done(operated, fault("reset_offsets", **group, to="latest"))
-    assert committed(f"readers-{topic}", topic, 0) == 2
-    done(operated, fault("reset_offsets", **group, to=1))
-    assert committed(f"readers-{topic}", topic, 0) == 1
-    done(operated, fault("delete_offsets", **group))
-    assert committed(f"readers-{topic}", topic, 0) is None
+    for operation, offset in (
+        (fault("reset_offsets", **group, to="latest"), 2),
+        (fault("reset_offsets", **group, to=1), 1),
+        (fault("delete_offsets", **group), None),
+    ):
+        recover(operated, in_force(operated, operation))
+        assert committed(f"readers-{topic}", topic, 0) == offset
+        again = inject(operation, operated.interfaces, clock=clock).window
+        assert not again.verified and "already" in again.evidence
 
 
 @pytest.mark.slow
