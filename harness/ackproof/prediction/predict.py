@@ -181,15 +181,20 @@ _OF_MISPLACED = ("lost", "inconsistent", "read-then-gone")
 
 def not_modelled(scenario: Scenario, reason: str, *, version: str) -> PredictionRecord:
     """Return a record without predictions; `version` describes the cluster's version."""
+    every = (*PREDICTED, *_of_clients(scenario))
+    record = _alike(every, "not modelled", reason, f"not modelled: {reason}")
+    return record.model_copy(update={"kafka_version": version})
+
+
+def _of_clients(scenario: Scenario) -> list[Anomaly]:
+    """Return the anomalies that the scenario's clients may show."""
     of_clients = [*OF_TRANSACTIONS] if scenario.workload.transactions is not None else []
     if scenario.workload.consumers:
         of_clients += OF_CONSUMERS
-    if scenario.share_groups:
-        of_clients += OF_SHARE_GROUPS
     if scenario.workload.consumers or scenario.workload.probe:
         of_clients += OF_READS
-    record = _alike((*PREDICTED, *of_clients), "not modelled", reason, f"not modelled: {reason}")
-    return record.model_copy(update={"kafka_version": version})
+    absent = share_groups.inapplicable(scenario)
+    return [*of_clients, *(one for one in OF_SHARE_GROUPS if one not in absent)]
 
 
 def _with_clients(
@@ -201,11 +206,11 @@ def _with_clients(
         for anomaly in map(str, OF_READS):
             predicted.pop(anomaly, None)
             reasons.pop(anomaly, None)
-    for anomaly, prediction, reason in (
-        []
-        if unknown_rules(scenario)
-        else predict_clients(scenario, lambda asked: _may_lose(asked, max_states))
-    ):
+    if unknown := unknown_rules(scenario):
+        of_clients = [(one, Likelihood.POSSIBLE, unknown) for one in _of_clients(scenario)]
+    else:
+        of_clients = [*predict_clients(scenario, lambda asked: _may_lose(asked, max_states))]
+    for anomaly, prediction, reason in of_clients:
         before = predicted.get(anomaly, Likelihood.IMPOSSIBLE.value)
         if anomaly not in predicted or _STRENGTH.index(before) < _STRENGTH.index(prediction.value):
             predicted[str(anomaly)], reasons[str(anomaly)] = prediction.value, reason
@@ -217,9 +222,6 @@ def _with_clients(
             if causes
             else "no record that was read is removed, so none is written again elsewhere"
         )
-    for anomaly in _left_out(scenario, predicted):
-        predicted[anomaly] = "not modelled"
-        reasons[anomaly] = "of share groups (KIP-932) it is not modelled"
     return PredictionRecord(
         predicted=predicted,
         prediction=record.prediction.model_copy(update={"reasons": reasons}),
@@ -269,21 +271,6 @@ def predict_clients(
                 may_lose_visible=may_lose_visible,
                 may_lack_leader=may_lack_leader,
             )
-
-
-def _left_out(scenario: Scenario, predicted: Mapping[str, str]) -> list[str]:
-    """Return what share groups may show and no model has decided."""
-    if not scenario.share_groups:
-        return []
-    absent = share_groups.inapplicable(scenario)
-    every = [one for one in (*OF_SHARE_GROUPS, Anomaly.REPROCESSED) if one not in absent]
-    undecided = [str(one) for one in every if one not in predicted]
-    modelled = not unknown_rules(scenario) and all(
-        share_groups.modelled(scenario, group)
-        for group in scenario.workload.consumers.values()
-        if group.via == "share"
-    )
-    return undecided if modelled else list(map(str, every))
 
 
 def _written(scenario: Scenario, topic: str, **changed: object) -> Scenario:

@@ -19,7 +19,7 @@ from ackproof_faults.schedule.blocks import plain
 from ackproof_model import Likelihood, share_groups
 from ackproof_model.effects import AddsPartitions, Client, SetsOffsets
 from ackproof_model.share_groups import ShareModel
-from ackproof_spark.anomaly import OF_SHARE_GROUPS, Anomaly
+from ackproof_spark.anomaly import OF_CLIENTS, OF_SHARE_GROUPS, Anomaly
 
 _WORDS = {
     "slow": "a lock that expires",
@@ -46,6 +46,8 @@ _SKIPPED = (Anomaly.UNDELIVERED, Anomaly.ARCHIVED_UNPROCESSED, Anomaly.DEAD_LETT
 #: How likely an anomaly is, and why.
 _Answer = tuple[Likelihood, str]
 
+_NO_ORDER = (Likelihood.POSSIBLE, "a share group gives out records in no order (KIP-932)")
+
 
 def predict(
     scenario: Scenario,
@@ -55,10 +57,7 @@ def predict(
     may_lose: Callable[[str], bool],
     may_lose_visible: Callable[[], bool],
 ) -> Iterator[ClientPrediction]:
-    """Yield the predictions of a share group; none if it is not modelled."""
-    if not modelled(scenario, group):
-        return
-    words = _said(group)
+    """Yield the predictions of a share group."""
     own_reset = group.share_settings[AUTO_OFFSET_RESET]
     most, causes = _disturbed(scenario, group, may_lose, may_lose_visible)
     own = sum(most.get(kind, 0) for kind in ("slow", "crashes"))
@@ -70,9 +69,10 @@ def predict(
             limit=min(scenario.delivery_limit(name), least),
             reset=reset,
             added=added,
+            letters_fail=bool(scenario.dead_letters(name) and _of_brokers(scenario)),
             most=most,
         )
-        for word in dict.fromkeys(words)
+        for word in _said(group)
         # Once a group's first write is stored, it is as if it had begun at earliest.
         for reset in _RESETS[: 1 if own_reset == "earliest" else 2]
         for added in {False, bool(scenario.later_partitions(scenario.workload.topic))}
@@ -81,7 +81,9 @@ def predict(
     skipped = [one for one in _SKIPPED if one not in inapplicable(scenario)]
     resets = by_resets(scenario, name, begins=str(own_reset), skipped=skipped)
     answers.append({str(anomaly): answer for anomaly, answer in resets.items()})
-    for anomaly in dict.fromkeys(anomaly for one in answers for anomaly in one):
+    answers.append({str(Anomaly.UNORDERED): _NO_ORDER})
+    shown = {str(one) for one in OF_CLIENTS if one not in inapplicable(scenario)}
+    for anomaly in dict.fromkeys(one for answer in answers for one in answer if one in shown):
         likelihood, reason = max(
             (one[anomaly] for one in answers if anomaly in one),
             key=lambda answer: list(Likelihood).index(answer[0]),
@@ -99,14 +101,12 @@ def inapplicable(scenario: Scenario) -> list[Anomaly]:
     return absent
 
 
-def modelled(scenario: Scenario, group: ConsumerGroup) -> bool:
-    """Whether the model has the group's words, and its records are in no transaction."""
-    known = not group.is_own and set(_said(group)) <= _PAST.keys()
-    return known and scenario.workload.transactions is None
-
-
 def _said(group: ConsumerGroup) -> tuple[str, ...]:
-    return ("accept",) if group.acknowledge == "implicit" else group.acknowledge
+    """Return the words of the search. A record whose lock was renewed is accepted in the end."""
+    if group.is_own:
+        return (share_groups.ANY,)
+    words = ("accept",) if group.acknowledge == "implicit" else group.acknowledge
+    return tuple(dict.fromkeys("accept" if word == "renew" else word for word in words))
 
 
 def _answers(model: ShareModel, causes: Mapping[str, str]) -> dict[str, _Answer]:
@@ -128,7 +128,12 @@ def _answers(model: ShareModel, causes: Mapping[str, str]) -> dict[str, _Answer]
     return answers
 
 
-_PAST = {"accept": "accepted", "release": "released", "reject": "rejected"}
+_PAST = {
+    "accept": "accepted",
+    "release": "released",
+    "reject": "rejected",
+    share_groups.ANY: "acknowledged as your program likes",
+}
 
 
 def _disturbed(
@@ -142,15 +147,10 @@ def _disturbed(
     A fault on brokers, or on requests, may delay acknowledgements and move leaders as often as it
     likes. A fault that is not repeated hits a record once.
     """
-    of_brokers = next(
-        (
-            fault.name
-            for fault in scenario.every_fault
-            if not all(isinstance(one, _OF_NO_BROKER) for one in fault.effects)
-        ),
-        "",
-    )
-    causes = dict.fromkeys(("slow", "leader_moves", "unstored"), of_brokers) if of_brokers else {}
+    by_fault = _of_brokers(scenario)
+    causes = dict.fromkeys(("slow", "leader_moves", "unstored"), by_fault) if by_fault else {}
+    if group.is_own:
+        causes |= dict.fromkeys(("slow", "crashes"), "your program")
     most = dict.fromkeys(causes, math.inf)
     once = 1 if plain(scenario.faults) else math.inf
     if group.crash_after is not None:
@@ -164,11 +164,23 @@ def _disturbed(
     if _lock_s(scenario, group) <= MARGIN_S:
         most["slow"] = math.inf
         causes.setdefault("slow", "")
-    if of_brokers and may_lose(SHARES):
-        most["state_losses"], causes["state_losses"] = 1, of_brokers
-    if of_brokers and may_lose_visible():
-        most["log_losses"], causes["log_losses"] = 1, of_brokers
+    if by_fault and may_lose(SHARES):
+        most["state_losses"], causes["state_losses"] = 1, by_fault
+    if by_fault and may_lose_visible():
+        most["log_losses"], causes["log_losses"] = 1, by_fault
     return most, causes
+
+
+def _of_brokers(scenario: Scenario) -> str:
+    """Return the first fault on brokers or requests; '' if there is none."""
+    return next(
+        (
+            fault.name
+            for fault in scenario.every_fault
+            if not all(isinstance(one, _OF_NO_BROKER) for one in fault.effects)
+        ),
+        "",
+    )
 
 
 def _kinds(

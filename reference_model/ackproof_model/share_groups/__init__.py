@@ -6,6 +6,7 @@ record.
 """
 
 from ackproof_model.share_groups.fate import ANOMALIES as ANOMALIES
+from ackproof_model.share_groups.fate import ANY as ANY
 from ackproof_model.share_groups.fate import KINDS as KINDS
 from ackproof_model.share_groups.fate import ShareModel as ShareModel
 from ackproof_model.share_groups.fate import search as search

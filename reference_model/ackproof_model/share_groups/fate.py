@@ -1,8 +1,8 @@
 """What may happen to a record of a share group: the search over leader, coordinator and members.
 
-One record, a group with two members that acknowledge it with one word at each delivery, and
-perturbations within `Budgets`. A lock has no length here: it expires if nobody works on the record,
-or within the budget while somebody does.
+One record, a group with two members that acknowledge it with one word, or with any, at each
+delivery, and perturbations within `ShareModel.most`. A lock has no length here: it expires if
+nobody works on the record, or within the budget while somebody does.
 """
 
 from __future__ import annotations
@@ -26,7 +26,12 @@ ANOMALIES = (
     "archived-unprocessed",
     "redelivered",
     "reprocessed",
+    "dead-letter-missing",
 )
+
+#: The word of members that acknowledge each delivery with any of the others.
+ANY = "any"
+_WORDS = ("accept", "release", "reject")
 
 MAX_STATES = 200_000
 
@@ -48,10 +53,12 @@ KINDS = ("slow", "crashes", "leader_moves", "unstored", "state_losses", "log_los
 class ShareModel:
     """A share group, and what may disturb it.
 
-    word: how each delivery of the record is acknowledged. limit: share.delivery.count.limit. reset:
-    share.auto.offset.reset; any other than earliest counts as latest. added: the record is written
-    to a partition that was added to the topic, before the group gets it. most: of each of `KINDS`,
-    how often it happens at most; without a number, never.
+    word: how each delivery of the record is acknowledged, or `ANY`. limit:
+    share.delivery.count.limit. reset: share.auto.offset.reset; any other than earliest counts as
+    latest. added: the record is written to a partition that was added to the topic, before the
+    group gets it. letters_fail: the group has a dead-letter topic, and a write to it may fail; the
+    leader does not try again (KIP-1191, `SharePartition`). most: of each of `KINDS`, how often it
+    happens at most; without a number, never.
     """
 
     kafka_version: str
@@ -59,16 +66,21 @@ class ShareModel:
     limit: int = 5
     reset: Literal["earliest", "latest"] = "earliest"
     added: bool = False
+    letters_fail: bool = False
     most: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.word not in partition.ACKNOWLEDGES:
-            words = ", ".join(partition.ACKNOWLEDGES)
+        if self.word not in (*_WORDS, ANY):
+            words = ", ".join((*_WORDS, ANY))
             raise ValueError(f"word {self.word!r} is not one of {words}")
         if not self.profile.share_groups:
             raise ValueError(
                 f"kafka_version {self.kafka_version} has no share groups: use 4.2 or later"
             )
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        return _WORDS if self.word == ANY else (self.word,)
 
     @cached_property
     def profile(self) -> Profile:
@@ -158,11 +170,12 @@ def successors(model: ShareModel, state: State) -> Iterator[Step]:
     for number, member in enumerate(state.members):
         if not member.holds:
             yield from _polling(model, state, number)
-        elif model.word == "accept" and not member.processed:
+        elif "accept" in model.words and not member.processed:
             after = state._replace(effects=min(2, state.effects + 1))
             yield f"member {number} processes it", _with(after, number, Member(True, True))
-        else:
-            yield from _acknowledging(model, state, number)
+        for word in model.words:
+            if member.holds and (member.processed or word != "accept"):
+                yield from _acknowledging(model, state, number, word)
         if member.holds and _left(state, "crashes"):
             ended = _spent(_with(state, number, Member()), "crashes")
             label = f"member {number} ends before it acknowledges"
@@ -212,26 +225,23 @@ def _polling(model: ShareModel, state: State, number: int) -> Iterator[Step]:
     yield f"member {number} gets it: delivery {deliveries}", _with(given, number, Member(True))
 
 
-def _acknowledging(model: ShareModel, state: State, number: int) -> Iterator[Step]:
-    said = partition.Words(f"{number}", 0, (model.word,))
-    error, after, change = partition.acknowledge(state.partition, model.settings, said, 0)
+def _acknowledging(model: ShareModel, state: State, number: int, word: str) -> Iterator[Step]:
+    words = partition.Words(f"{number}", 0, (word,))
+    error, after, change = partition.acknowledge(state.partition, model.settings, words, 0)
     done = _with(state, number, Member())
     if error:
-        yield f"the {model.word} of member {number} is refused", done
+        yield f"the {word} of member {number} is refused", done
         return
     before = done._replace(partition=after)
     if _left(state, "unstored"):
         failed = partition.answered(after, model.settings, change, 0, stored=False)
-        label = f"the {model.word} of member {number} cannot be stored"
+        label = f"the {word} of member {number} cannot be stored"
         yield label, _spent(before._replace(partition=failed), "unstored")
     stored = _stored(model, before, change.batches)
     answered = partition.answered(after, model.settings, change, 0, stored=True)
     # A late answer about a record that the group has passed changes nothing.
-    word = model.word if change.offsets else state.said
-    yield (
-        f"the {model.word} of member {number} is stored",
-        stored._replace(partition=answered, said="accept" if state.said == "accept" else word),
-    )
+    said = word if change.offsets and state.said != "accept" else state.said
+    yield f"the {word} of member {number} is stored", stored._replace(partition=answered, said=said)
 
 
 def _expiring(model: ShareModel, state: State) -> Iterator[Step]:
@@ -284,8 +294,11 @@ def anomalies(model: ShareModel, state: State) -> Iterator[str]:
         return
     if not state.deliveries:
         yield "undelivered"
-    elif not state.effects and model.word != "reject":
+        return
+    if not state.effects and "reject" not in (model.word, state.said):
         yield "archived-unprocessed"
+    if model.letters_fail and state.said != "accept":
+        yield "dead-letter-missing"
 
 
 def search(

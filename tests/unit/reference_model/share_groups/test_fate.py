@@ -54,6 +54,14 @@ def found(**model: Any) -> dict[str, list[str]]:
             {"delivered-after-accept", "reprocessed"},
         ),
         ({"most": {"log_losses": 1}}, {"undelivered"}),
+        ({"word": "any"}, {"archived-unprocessed", "reprocessed"}),
+        ({"word": "any", "limit": 1}, {"archived-unprocessed"}),
+        ({"word": "accept", "letters_fail": True}, set()),
+        ({"word": "reject", "letters_fail": True}, {"dead-letter-missing"}),
+        (
+            {"limit": 1, "letters_fail": True, "most": {"slow": 1}},
+            {"dead-letter-missing"},
+        ),
     ],
 )
 def test_what_may_happen_to_a_record(model: dict[str, Any], anomalies: set[str]) -> None:
@@ -85,7 +93,7 @@ def test_a_record_is_given_up_after_as_many_deliveries_as_the_limit() -> None:
 
 def test_more_deliveries_than_three_lead_to_nothing_else() -> None:
     """`predict` searches three of them if nothing is counted."""
-    for word in ("accept", "release", "reject"):
+    for word in ("accept", "release", "reject", "any"):
         for kind in KINDS[:4]:
             model = {"word": word, "most": {kind: inf}}
             assert found(**model, limit=3).keys() == found(**model, limit=5).keys()
@@ -94,7 +102,7 @@ def test_more_deliveries_than_three_lead_to_nothing_else() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"word": "renew"}, "word 'renew' is not one of gap, accept, release, reject"),
+        ({"word": "renew"}, "word 'renew' is not one of accept, release, reject, any"),
         ({"kafka_version": "4.1.2"}, "4.1.2 has no share groups: use 4.2 or later"),
     ],
 )
