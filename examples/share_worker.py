@@ -1,12 +1,14 @@
 """A worker of a share group: processes records, and writes a delivery log of every one.
 
-`ackproof run examples/share_worker.yaml` starts its members, kills one, and judges the group.
+`ackproof run examples/share_worker.yaml` starts its members, kills one, and judges the group. The
+log names a record by `head` for ackproof's producers, by `digest` and `key` for an application.
 With `RELEASE=10` it cannot process every tenth offset, and releases it. `WORK` is the time that it
 works on the records of a poll, in seconds.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import signal
@@ -40,8 +42,10 @@ with open(os.environ["ACKPROOF_DELIVERIES"], "ab", buffering=0) as log:
     while not ended.is_set():
         messages = [one for one in consumer.poll(0.1) if one.error() is None]
         for message in messages:
-            head = message.value()[:32].hex()
-            write("acquired", message, delivery_count=message.delivery_count(), head=head)
+            value, key = message.value() or b"", message.key()
+            name = {"head": value[:32].hex(), "digest": hashlib.sha256(value).hexdigest()}
+            name |= {"key": key and key.decode()}
+            write("acquired", message, delivery_count=message.delivery_count(), **name)
         if not messages:
             continue
         time.sleep(work_s)

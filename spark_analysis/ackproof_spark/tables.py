@@ -130,11 +130,11 @@ READS = _table("""
     read_at timestamp
 """)
 
-#: One row a record of `reads`, by which the record of an application is recognized: the SHA-256, in
-#: hex, of its id, its value and its key. `id` and `key` are null if it has none. The table is
-#: missing if ackproof's producers sent.
+#: One row a record of `reads` or `acquisitions`, by which the record of an application is
+#: recognized: the SHA-256, in hex, of its id, its value and its key. `id` and `key` are null if it
+#: has none; a delivery log may lack each. The table is missing if ackproof's producers sent.
 READ_IDENTITIES = _table("""
-    consumer bigint, group string, poll bigint, number int, id string?, digest string, key string?
+    consumer bigint, group string, poll bigint, number int, id string?, digest string?, key string?
 """)
 
 #: One row an event of a consumer, in order: `started`, `assigned`, `revoked`, `lost`, `committed`,

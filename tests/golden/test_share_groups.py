@@ -11,6 +11,7 @@ the log, from offset 0 without a gap. The notation of a delivery, in the order o
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -399,8 +400,13 @@ def drawn(draw: random.Random) -> History:
 _ERRORS = {"refused": "INVALID_RECORD_STATE", "unclear": "REQUEST_TIMED_OUT"}
 
 
-def write_run(run_dir: Path, histories: Mapping[str, History]) -> None:
-    """Write a run in which each history is a topic, and the group of the same name reads it."""
+def write_run(
+    run_dir: Path, histories: Mapping[str, History], *, application: bool = False
+) -> None:
+    """Write a run in which each history is a topic, and the group of the same name reads it.
+
+    application: an application sent the records, with keys by which deliveries name them.
+    """
     rows = defaultdict(list)
     rows["fault_windows"] = []
     rows["dead_letters"] = []
@@ -451,6 +457,20 @@ def write_run(run_dir: Path, histories: Mapping[str, History]) -> None:
                 error = _ERRORS.get(one.answer)
                 answer = {"kind": one.kind, "answered_at": answered, "error": error}
                 rows["acknowledgements"].append({**record, **poll, **answer})
+    if application:
+        numbers = {row["sequence"] for row in rows["ledger"]}
+        keys = {number: hashlib.sha256(b"order-%d" % number).hexdigest() for number in numbers}
+        rows["identities"] = [
+            {"producer": 0, "sequence": number, "kind": "key", "identity": keys[number]}
+            for number in numbers
+        ]
+        rows["read_identities"] = [
+            {**{name: row[name] for name in ("consumer", "group", "poll")}, "key": keys[of_record]}
+            for row in rows["acquisitions"]
+            for of_record in [row["sequence"]]
+        ]
+        for table in ("acquisitions", "acknowledgements", "effects"):
+            rows[table] = [row | {"producer": None, "sequence": None} for row in rows[table]]
     for table, of_table in rows.items():
         write_table(run_dir, table, of_table)
 
@@ -460,14 +480,24 @@ def _at(seconds: float):
 
 
 @pytest.mark.spark
-def test_spark_agrees_with_known_histories_and_with_the_definition_on_random_ones(spark, tmp_path):
+@pytest.mark.parametrize(
+    "application",
+    [
+        pytest.param(False, id="ackproof's producers"),
+        pytest.param(True, id="an application", marks=pytest.mark.slow),
+    ],
+)
+def test_spark_agrees_with_known_histories_and_with_the_definition_on_random_ones(
+    application, spark, tmp_path
+):
     from ackproof_spark.checks.comparison import compare
     from spark_histories import anomalies_of
 
     draw = random.Random(SEED)
     known = {f"case{index}": case for index, case in enumerate(CASES.values())}
     random_ones = {f"random{index}": drawn(draw) for index in range(HISTORIES)}
-    write_run(tmp_path, {topic: case[0] for topic, case in known.items()} | random_ones)
+    histories = {topic: case[0] for topic, case in known.items()} | random_ones
+    write_run(tmp_path, histories, application=application)
     compare(spark, tmp_path)
     by_topic = defaultdict(list)
     for row in anomalies_of(tmp_path):

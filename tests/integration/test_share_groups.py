@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from collections import Counter
 from pathlib import Path
@@ -42,6 +43,7 @@ WORDS: dict[str | None, tuple[Acknowledgement, ...]] = {
     DEFAULT_KAFKA: (*LIBRDKAFKA, "renew"),
 }
 TABLES = ("acquisitions", "acknowledgements", "effects")
+SENDS_OF_A_PROGRAM = "  application: {command: [python, examples/application.py]}\n"
 
 Tables = dict[str, list[dict[str, Any]]]
 
@@ -209,36 +211,103 @@ def test_brokers_refuse_a_setting_of_a_group_with_a_reason(cluster: KafkaCluster
     assert "group_settings" in refused.value.hint
 
 
+@pytest.fixture
+def in_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The examples name their programs from there."""
+    monkeypatch.chdir(ROOT)
+
+
 @pytest.mark.slow
 @pytest.mark.spark
+@pytest.mark.usefixtures("in_root")
+@pytest.mark.parametrize("application", [False, True], ids=["ours", "application"])
 @pytest.mark.parametrize(
     ("arm", "members"), [("one of ten released", 2), ("every record accepted", 1)]
 )
 def test_workers_of_the_user_are_judged_by_their_logs(
     arm: str,
     members: int,
+    application: bool,
     engine: DockerClient,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """One of them is killed. A sole one that is killed has records in hand: it is at work then."""
-    monkeypatch.chdir(ROOT)
+    """One of them is killed. A sole one that is killed has records in hand: it is at work then.
+
+    application: the user's program sends, too.
+    """
     text = (ROOT / "examples" / "share_worker.yaml").read_text()
+    if application:
+        text = text.replace("  rate: 200/s\n  records: 2000\n", SENDS_OF_A_PROGRAM)
     (tmp_path / "own.yaml").write_text(text.replace("members: 2", f"members: {members}"))
     (configured,) = [one for one in load(tmp_path / "own.yaml") if one.name == arm]
     reporter = ConsoleReporter(Console(stderr=True))
     run_dir, verdict = runner.run(configured, out=tmp_path, client=engine, reporter=reporter)
     assert verdict.verdict is Word.HOLDS, verdict.reason
-    tenths = {
-        (row["partition"], row["sequence"])
-        for row in pq.read_table(run_dir / LOCATION["final_log"]).to_pylist()
-        if row["offset"] % 10 == 0 and row["state"] == "intact"
-    }
+    tenths = _at_multiples_of(10, run_dir)
+    assert tenths
     given_up = len(tenths) if arm == "one of ten released" else 0
     assert verdict.observed["archived-unprocessed"] == given_up
     assert verdict.observed["reprocessed"] == 0
     if members == 1:
         assert verdict.observed["redelivered"] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.usefixtures("in_root")
+def test_deliveries_that_name_no_record_of_the_application_are_inconclusive(
+    engine: DockerClient, tmp_path: Path
+) -> None:
+    worker, example = tmp_path / "worker.py", ROOT / "examples" / "share_worker.py"
+    worker.write_text(example.read_text().replace("key.decode()", "'another key'"))
+    text = (ROOT / "examples" / "share_worker.yaml").read_text()
+    text = text.replace("  rate: 200/s\n  records: 2000\n", SENDS_OF_A_PROGRAM)
+    (tmp_path / "own.yaml").write_text(text.replace("examples/share_worker.py", str(worker)))
+    configured = load(tmp_path / "own.yaml")[1]
+    reporter = ConsoleReporter(Console(stderr=True))
+    _, verdict = runner.run(configured, out=tmp_path, client=engine, reporter=reporter)
+    assert verdict.verdict is Word.INCONCLUSIVE, verdict.reason
+    assert "write digest and key of the record into its line `acquired`" in verdict.reason
+
+
+def _at_multiples_of(number: int, run_dir: Path) -> set[tuple[int, int]]:
+    """Return partition and sequence of the records at offsets that are multiples of a number."""
+    return {
+        (row["partition"], row["sequence"])
+        for row in pq.read_table(run_dir / LOCATION["final_log"]).to_pylist()
+        if row["offset"] % number == 0 and row["state"] == "intact"
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.usefixtures("in_root")
+def test_both_clients_recognize_the_records_of_an_application(
+    engine: DockerClient, tmp_path: Path
+) -> None:
+    """Each of their groups gives up the records that it releases, and misses no other."""
+    group = {"via": "share", "acknowledge": ["release", "accept", "accept"]}
+    document = {
+        "version": 1,
+        "name": "both-clients",
+        "topics": {"orders": {"partitions": 2}},
+        "workload": {
+            "topic": "orders",
+            "seconds": "10s",
+            "application": {"command": ["python", "examples/application.py"]},
+            "settings": {"acks": "all", "enable.idempotence": True},
+            "consumers": {"c": group, "java": {**group, "client": "java"}},
+        },
+        "expect": {"archived_unprocessed": "some"},
+    }
+    (tmp_path / "both.yaml").write_text(json.dumps(document))
+    (configured,) = load(tmp_path / "both.yaml")
+    reporter = ConsoleReporter(Console(stderr=True))
+    run_dir, verdict = runner.run(configured, out=tmp_path, client=engine, reporter=reporter)
+    assert verdict.verdict is Word.HOLDS, verdict.reason
+    released = _at_multiples_of(3, run_dir)
+    assert released
+    assert verdict.observed["archived-unprocessed"] == 2 * len(released)
 
 
 @pytest.mark.slow

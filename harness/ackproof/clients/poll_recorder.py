@@ -39,6 +39,9 @@ class _Recorder:
         self._effects = (
             None if spec.into else TableStream(spec.effects, EFFECTS, spec.effects_columns)
         )
+        self._identities = (
+            TableStream(spec.identities, READ_IDENTITIES, spec.columns) if spec.identities else None
+        )
 
     def processed(self, reads: Sequence[Read]) -> None:
         assert self._effects is not None  # a forwarding consumer has none
@@ -65,8 +68,23 @@ class _Recorder:
 
     def close(self) -> None:
         self._events.close()
-        if self._effects is not None:
-            self._effects.close()
+        for stream in (self._effects, self._identities):
+            if stream is not None:
+                stream.close()
+
+    def _identify(self, messages: Sequence[Message]) -> None:
+        """Record by what the records of a poll are recognized, if an application sends them.
+
+        Before the records themselves, so that none lacks it after a SIGKILL.
+        """
+        if self._identities is not None:
+            self._identities.write_rows(
+                ("poll", "number", "id", "digest", "key"),
+                [
+                    (self.polls, number, *_identity(message, self._spec.id_header))
+                    for number, message in enumerate(messages)
+                ],
+            )
 
     def _reads(self, messages: Sequence[Message]) -> list[Read]:
         at = now_us()
@@ -85,32 +103,20 @@ class PollRecorder(_Recorder):
     def __init__(self, spec: ConsumerSpec) -> None:
         super().__init__(spec)
         self._records = TableStream(spec.reads, READS, spec.reads_columns)
-        self._identities = (
-            TableStream(spec.identities, READ_IDENTITIES, spec.columns) if spec.identities else None
-        )
 
     def polled(self, messages: Sequence[Message]) -> list[Read]:
+        self._identify(messages)
         reads = self._reads(messages)
         self._records.write_rows(
             ("poll", "number", *RECORD, "read_at"),
             [(self.polls, number, *read) for number, read in enumerate(reads)],
         )
-        if self._identities is not None:
-            self._identities.write_rows(
-                ("poll", "number", "id", "digest", "key"),
-                [
-                    (self.polls, number, *_identity(message, self._spec.id_header))
-                    for number, message in enumerate(messages)
-                ],
-            )
         self.polls += 1
         return reads
 
     def close(self) -> None:
         self._records.close()
         super().close()
-        if self._identities is not None:
-            self._identities.close()
 
 
 class ShareRecorder(_Recorder):
@@ -126,6 +132,7 @@ class ShareRecorder(_Recorder):
         self._asked: dict[tuple[int, int], tuple[Any, ...]] = {}
 
     def acquired(self, messages: Sequence[Message]) -> list[Read]:
+        self._identify(messages)
         reads = self._reads(messages)
         self._acquired.write_rows(
             ("poll", "number", *RECORD, "read_at", "delivery_count"),

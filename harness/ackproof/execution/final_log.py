@@ -14,8 +14,13 @@ from ackproof.execution.run_state import RunState
 from ackproof.spark_session import spark_session
 from ackproof_spark.errors import AnalysisError, ConnectorMissing
 from ackproof_spark.reading import final_log, two_readers
-from ackproof_spark.reading.application_records import Application, shared_offsets
+from ackproof_spark.reading.application_records import (
+    Application,
+    shared_offsets,
+    unnamed_deliveries,
+)
 from ackproof_spark.reading.final_log import Isolation, PartitionEnd, Reader
+from ackproof_spark.reading.run_tables import StoredRun
 from ackproof_spark.spark import client_settings
 from ackproof_spark.spark.session import load
 from ackproof_spark.spark.small_data import small_plans
@@ -69,9 +74,10 @@ def take_final_log(
                 headers=bool(id_header),
             )
         spark = stack.enter_context(spark_session())
+        stored = StoredRun(spark=spark, run_dir=run_dir)
         if id_header:
             stack.enter_context(small_plans(spark, rows=offsets))
-            application = Application.of_run(spark, run_dir, header=id_header)
+            application = Application.of(stored, header=id_header)
         take = partial(
             final_log.take_final_log,
             spark,
@@ -87,12 +93,12 @@ def take_final_log(
             taken = take(options=client_settings.for_connector(settings))
         except AnalysisError as error:
             taken = take(options=own_options, reader=Reader.PYTHON)
-            _note_shared_offsets(run, application, taken)
+            _note_doubts(run, stored, application, taken)
             absent = isinstance(error, ConnectorMissing)
             why = "is absent" if absent else f"failed: {error}"
             _note_alone(run, Reader.PYTHON, f"Spark's Kafka connector {why}")
             return
-        _note_shared_offsets(run, application, taken)
+        _note_doubts(run, stored, application, taken)
         if second is None:
             _note_alone(run, Reader.CONNECTOR, f"more than {SECOND_READER_UP_TO:,} offsets")
             return
@@ -104,11 +110,13 @@ def take_final_log(
         run.readers = [Reader.CONNECTOR, Reader.PYTHON]
 
 
-def _note_shared_offsets(
-    run: RunState, sends: Application | None, taken: final_log.FinalLog
+def _note_doubts(
+    run: RunState, stored: StoredRun, sends: Application | None, taken: final_log.FinalLog
 ) -> None:
+    """Note what an acked log leaves open, and the delivery logs of a share group that reads it."""
     if sends is not None:
         run.unobserved += filter(None, [shared_offsets(sends, taken.log)])
+        run.troubles += filter(None, [unnamed_deliveries(stored, sends, taken.log)])
 
 
 def _note_alone(run: RunState, reader: Reader, why: str) -> None:

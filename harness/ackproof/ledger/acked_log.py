@@ -26,7 +26,18 @@ from typing import Any, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ackproof.errors import AckedLogError, DiskError
-from ackproof.ledger.log_lines import ARRAY, SNIFFED, LogFormat, LogProblems, Time, parsed
+from ackproof.ledger.log_lines import (
+    ARRAY,
+    SNIFFED,
+    LogFormat,
+    LogProblems,
+    RecordDigest,
+    RecordId,
+    RecordKey,
+    Time,
+    parsed,
+    part_hash,
+)
 from ackproof_spark.reading.application_records import PARTS, kind_of
 from ackproof_spark.tables import Outcome
 
@@ -62,15 +73,9 @@ class AckedSend(BaseModel):
         default=Outcome.ACKED,
         description="acked; failed: certainly not written; unknown: any other error or timeout",
     )
-    id: str | None = Field(
-        default=None, description="the value of the record's header ackproof-id, UTF-8"
-    )
-    digest: str | None = Field(
-        default=None,
-        pattern=r"^[0-9a-f]{64}$",
-        description="SHA-256 of the record's value (of no bytes for a null value), hex, lower case",
-    )
-    key: str | None = Field(default=None, description="the record's key, UTF-8")
+    id: RecordId = None
+    digest: RecordDigest = None
+    key: RecordKey = None
     error: str | None = Field(default=None, description="the error of a send that was not acked")
     sent_at: Time | None = Field(
         default=None,
@@ -97,9 +102,7 @@ class AckedSend(BaseModel):
     def identity(self) -> str:
         """The value that identifies its record, as in `tables.IDENTITIES`."""
         return "".join(
-            value if part == "digest" else hashlib.sha256(value.encode()).hexdigest()
-            for part in PARTS
-            if (value := getattr(self, part)) is not None
+            part_hash(part, value) for part in PARTS if (value := getattr(self, part)) is not None
         )
 
     @property
@@ -231,7 +234,7 @@ def _send(row: Mapping[str, Any]) -> AckedSend | None:
     readers = {
         "kafka-verifiable-consumer": name in _CONSUMED,
         "kcat": "tstype" in row,
-        "a delivery log": row.get("event") == "acquired" and "head" in row,
+        "a delivery log": row.get("event") == "acquired",
     }
     for reader in filter(readers.get, readers):
         raise ValueError(f"a line of {reader}: it says what was read, not what was acked")

@@ -25,14 +25,26 @@ import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict, Field
 
 from ackproof.ledger import arrow_stream
-from ackproof.ledger.log_lines import LogFormat, LogProblems, LogReport, Time, parsed
+from ackproof.ledger.log_lines import (
+    LogFormat,
+    LogProblems,
+    LogReport,
+    RecordDigest,
+    RecordId,
+    RecordKey,
+    Time,
+    parsed,
+    part_hash,
+)
 from ackproof_model.share_groups.partition import Acknowledgement
+from ackproof_spark.reading.application_records import PARTS
 from ackproof_spark.record import END_MARKER, head_name, run_token
 from ackproof_spark.tables import (
     ACKNOWLEDGEMENTS,
     ACQUISITIONS,
     EFFECTS,
     LOCATION,
+    READ_IDENTITIES,
     SCHEMA_VERSION,
 )
 
@@ -57,9 +69,12 @@ class DeliveryEvent(BaseModel):
     head: str | None = Field(
         default=None,
         pattern=r"^([0-9a-fA-F]{2})*$",
-        description="of an acquired record, required: the first 32 bytes of its value, hex; they "
-        "name a record of ackproof's producers",
+        description="of an acquired record of ackproof's producers, required: the first 32 bytes "
+        "of its value, hex, which name it",
     )
+    id: RecordId = None
+    digest: RecordDigest = None
+    key: RecordKey = None
     error: str | None = Field(
         default=None,
         description="of an answer: the error with which brokers refused, such as "
@@ -69,6 +84,15 @@ class DeliveryEvent(BaseModel):
     @property
     def record(self) -> tuple[str, int, int]:
         return self.topic, self.partition, self.offset
+
+    @property
+    def identity(self) -> list[str | None]:
+        """The hashes of `PARTS` of its record, None for a part that the line lacks."""
+        values = [getattr(self, part) for part in PARTS]
+        return [
+            None if value is None else part_hash(part, value)
+            for part, value in zip(PARTS, values, strict=True)
+        ]
 
 
 _FORMAT = LogFormat(
@@ -98,7 +122,8 @@ def close(run_dir: Path) -> LogReport:
         table = run_dir / LOCATION["acquisitions"] / f"{path_of_spec.stem}.parquet"
         if (spec.get("share") or {}).get("program") and not table.exists():
             common = {"run_id": run_dir.name, "consumer": spec["number"], "group": spec["group"]}
-            rows, of_log = _convert(path(run_dir, spec["number"]), run_dir, common)
+            rows = _Deliveries(token=None if spec.get("identities") else run_token(run_dir.name))
+            of_log = _convert(rows, path(run_dir, spec["number"]), run_dir, common)
             report += of_log
             if rows.acknowledged:
                 before = answered.get(spec["group"], False)
@@ -115,12 +140,14 @@ _NO_ANSWERS = (
 
 @dataclass
 class _Deliveries:
-    """The rows of the tables, as columns of records are in `_NAMES`.
+    """The rows of the tables.
 
-    `last`: the last delivery of each record; `asked`: its acknowledgement without an answer.
+    `token`: that of the run in its producers' records; None if an application sends. `last`: the
+    last delivery of each record; `asked`: its acknowledgement without an answer.
     """
 
-    token: bytes
+    token: bytes | None
+    identities: list[list[Any]] = field(default_factory=list)
     acquired: list[list[Any]] = field(default_factory=list)
     acknowledged: list[list[Any]] = field(default_factory=list)
     processed: list[list[Any]] = field(default_factory=list)
@@ -150,31 +177,37 @@ class _Deliveries:
             asked[-2:] = event.at, event.error
 
     def _acquire(self, event: DeliveryEvent, line: int) -> None:
+        name = (None, None) if self.token is None else self._name(event, line)
+        delivery = [len(self.acquired), 0, *event.record, *name]
+        self.last[event.record] = delivery
+        self.asked.pop(event.record, None)
+        self.identities.append([*delivery[:2], *event.identity])
+        self.acquired.append([*delivery, event.delivery_count, event.at])
+
+    def _name(self, event: DeliveryEvent, line: int) -> tuple[int | None, int | None]:
         if event.head is None:
             raise ValueError("an acquired record needs its head: the first 32 bytes of its value")
         head = bytes.fromhex(event.head)
-        token, producer, sequence = head_name(head) or (b"", None, None)
-        if token != self.token:
-            producer = sequence = None
-            if head != END_MARKER:
-                self.strays.append(line)
-        delivery = [len(self.acquired), 0, *event.record, producer, sequence]
-        self.last[event.record] = delivery
-        self.asked.pop(event.record, None)
-        self.acquired.append([*delivery, event.delivery_count, event.at])
+        token, *name = head_name(head) or (b"", None, None)
+        if token == self.token:
+            return name[0], name[1]
+        if head != END_MARKER:
+            self.strays.append(line)
+        return None, None
 
 
-def _convert(log: Path, run_dir: Path, common: Mapping[str, Any]) -> tuple[_Deliveries, LogReport]:
-    problems, rows = LogProblems(), _Deliveries(token=run_token(run_dir.name))
+def _convert(rows: _Deliveries, log: Path, run_dir: Path, common: Mapping[str, Any]) -> LogReport:
+    problems = LogProblems()
     if log.exists():
         for number, row, _ in _FORMAT.objects(log, problems):
             try:
                 rows.take(DeliveryEvent.model_validate(row), number)
             except ValueError as error:
                 problems.wrong.append(_FORMAT.wrong(log, number, error).message)
-    tables: Mapping[str, tuple[pa.Schema, Sequence[Sequence[Any]]]] = {
+    tables: dict[str, tuple[pa.Schema, Sequence[Sequence[Any]]]] = {
         "effects": (EFFECTS, rows.processed),
         "acknowledgements": (ACKNOWLEDGEMENTS, rows.acknowledged),
+        **({"read_identities": (READ_IDENTITIES, rows.identities)} if rows.token is None else {}),
         "acquisitions": (ACQUISITIONS, rows.acquired),  # the last: a log with it is converted
     }
     for name, (schema, of_table) in tables.items():
@@ -183,7 +216,7 @@ def _convert(log: Path, run_dir: Path, common: Mapping[str, Any]) -> tuple[_Deli
         constants = {"schema_version": SCHEMA_VERSION, **common}
         table = _table(schema, of_table, constants)
         arrow_stream.convert(log, target, partial(pq.write_table, table, compression="zstd"))
-    return rows, problems.report(log.name, "deliveries") + LogReport(unread=[*_strays(log, rows)])
+    return problems.report(log.name, "deliveries") + LogReport(unread=[*_strays(log, rows)])
 
 
 def _table(

@@ -6,6 +6,7 @@ after it. Lines of another program, such as log4j's, are passed over. Both are c
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -14,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AwareDatetime, BeforeValidator, ValidationError, WithJsonSchema
+from pydantic import AwareDatetime, BeforeValidator, Field, ValidationError, WithJsonSchema
 
 from ackproof.errors import AckedLogError
 
@@ -47,6 +48,24 @@ Time = Annotated[
         {"anyOf": [{"type": "string", "format": "date-time"}, {"type": "integer", "minimum": 0}]}
     ),
 ]
+
+#: The parts by which a record of an application is recognized, as `application_records.PARTS`.
+RecordId = Annotated[
+    str | None, Field(description="the value of the record's header ackproof-id, UTF-8")
+]
+RecordDigest = Annotated[
+    str | None,
+    Field(
+        pattern=r"^[0-9a-f]{64}$",
+        description="SHA-256 of the record's value (of no bytes for a null value), hex, lower case",
+    ),
+]
+RecordKey = Annotated[str | None, Field(description="the record's key, UTF-8")]
+
+
+def part_hash(part: str, value: str) -> str:
+    """Return the SHA-256 of a part of a record's identity, in hex."""
+    return value if part == "digest" else hashlib.sha256(value.encode()).hexdigest()
 
 
 #: Maximum number of torn lines in a message.

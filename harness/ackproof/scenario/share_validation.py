@@ -46,7 +46,7 @@ def _of_others(group: ConsumerGroup) -> list[Problem]:
 def _of_share_group(scenario: Scenario, group: ConsumerGroup) -> list[Problem]:
     return [
         *_of_cluster(scenario),
-        *_of_client(scenario, group),
+        *_of_client(group),
         *(
             ((key,), f"a share group has no {key}: its records are acknowledged; remove it")
             for key in ("commit", "into")
@@ -77,7 +77,7 @@ def _of_cluster(scenario: Scenario) -> Iterator[Problem]:
         )
 
 
-def _of_client(scenario: Scenario, group: ConsumerGroup) -> Iterator[Problem]:
+def _of_client(group: ConsumerGroup) -> Iterator[Problem]:
     client = group.client
     if group.is_own:
         for key in _OF_OUR_CONSUMERS:
@@ -103,12 +103,6 @@ def _of_client(scenario: Scenario, group: ConsumerGroup) -> Iterator[Problem]:
         yield (
             ("client",),
             f"librdkafka {client.librdkafka} has no share consumer: use 2.16.0 or later",
-        )
-    if scenario.senders.id_header:
-        yield (
-            ("via",),
-            "records of an application are not recognized in a share group: use subscribe or "
-            "assign, or ackproof's own producers",
         )
 
 

@@ -22,11 +22,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from ackproof_spark.reading.run_tables import PLACE, StoredRun
 from ackproof_spark.record import ID_HEADER
-from ackproof_spark.spark.functions import Column, DataFrame, F, SparkSession
+from ackproof_spark.spark.functions import Column, DataFrame, F, Window
 from ackproof_spark.spark.small_data import from_rows
 from ackproof_spark.tables import SCHEMA_VERSION, Outcome, RecordState, columns
 
@@ -35,6 +34,7 @@ PARTS = ("id", "digest", "key")
 
 _IDENTITY = ["kind", "identity"]
 _NAME = ["producer", "sequence"]
+_READ = ["consumer", "poll", "number"]
 _HEAD_SIZE = 64
 
 
@@ -50,10 +50,6 @@ class Application:
     identities: DataFrame
     kinds: tuple[str, ...]
     header: str = ID_HEADER
-
-    @classmethod
-    def of_run(cls, spark: SparkSession, run_dir: Path, *, header: str = ID_HEADER) -> Application:
-        return cls.of(StoredRun(spark=spark, run_dir=run_dir), header=header)
 
     @classmethod
     def of(cls, run: StoredRun, *, header: str = ID_HEADER) -> Application:
@@ -100,31 +96,77 @@ def named(records: DataFrame, application: Application, *, run_id: str) -> DataF
 
 
 def name_reads(run: StoredRun, keep: Callable[[DataFrame], DataFrame]) -> None:
-    """Give the records in `reads` and `effects` the names of an application's sends.
+    """Give the records that consumers read or acquired the names of an application's sends.
 
-    A record is recognized as in the final log. If a consumer read different records at one offset,
-    the first name is that of its effect. `keep` caches the rows.
+    A record is recognized as in the final log. An effect has the name of the last record that its
+    consumer had read at its offset by then: after a truncation another one stands there. `keep`
+    caches the rows.
     """
-    application = Application.of(run)
-    read = ["consumer", "poll", "number"]
-    parts = run["reads"].select(*read, *PLACE).join(run["read_identities"], read)
-    identities = _of_kinds(application, {part: F.col(part) for part in PARTS})
-    seen = parts.select(*read, *PLACE, F.explode(identities).alias("of_kind")).select(
-        *read, *PLACE, "of_kind.kind", "of_kind.identity"
-    )
-    names = (
-        _with_senders(seen, application)
-        .groupBy(*read)
-        .agg(F.coalesce(F.min("at_offset"), F.min("sole")).alias("name"))
-        .select(*read, "name.producer", "name.sequence")
-    )
-    reads = keep(run["reads"].drop(*_NAME).join(names, read, "left"))
+    names = keep(_names_of_reads(run, Application.of(run)))
+    for table in ("reads", "acquisitions", "acknowledgements"):
+        if run.has(table):
+            run.put(table, keep(run[table].drop(*_NAME).join(names, _READ, "left")))
     at_place = ["consumer", *PLACE]
-    first = reads.groupBy(*at_place).agg(F.min(F.struct(*_NAME)).alias("name"))
-    of_effects = first.select(*at_place, "name.producer", "name.sequence")
-    effects = run["effects"].drop(*_NAME).join(of_effects, at_place, "left")
-    run.put("reads", reads)
-    run.put("effects", keep(effects))
+    in_order = Window.partitionBy(*at_place).orderBy("read_at", "poll", "number")
+    read = _read_at(run).join(names, _READ, "left")
+    spans = read.select(
+        *at_place,
+        *_NAME,
+        F.when(F.row_number().over(in_order) > 1, F.col("read_at")).alias("since"),
+        F.lead("read_at").over(in_order).alias("until"),
+    ).alias("spans")
+    effects = run["effects"].drop(*_NAME).alias("effects")
+    at, since, until = F.col("processed_at"), F.col("since"), F.col("until")
+    same = [F.col(f"effects.{name}") == F.col(f"spans.{name}") for name in at_place]
+    meanwhile = (since.isNull() | (at >= since)) & (until.isNull() | (at < until))
+    named = effects.join(spans, [*same, meanwhile], "left").select("effects.*", *_NAME)
+    run.put("effects", keep(named))
+
+
+def unnamed_deliveries(run: StoredRun, application: Application, log: DataFrame) -> str:
+    """Return a sentence on acquired records without a name where `log` has a send's, or ''.
+
+    A delivery log has named them by something else than the acked log, or another record stood
+    there. `log` is the stored `named(records)`.
+    """
+    if not run.has("acquisitions"):
+        return ""
+    names = _names_of_reads(run, application).where(F.col("producer").isNotNull())
+    in_log = log.where(F.col("state") == RecordState.INTACT).select(*PLACE)
+    unnamed = run["acquisitions"].join(names, _READ, "left_anti").join(in_log, PLACE, "left_semi")
+    first = F.min(F.struct("consumer", "read_at", *PLACE)).alias("first")
+    (row,) = unnamed.agg(F.count("*").alias("count"), first).collect()
+    if not row["count"]:
+        return ""
+    parts = " or ".join(kind.replace("+", " and ") for kind in application.kinds)
+    first = row["first"]
+    return (
+        f"{row['count']:,} deliveries of share groups are not checked, as their lines do not have "
+        f"the {parts} by which the acked log names the record there: the first is that of "
+        f"{first.topic}-{first.partition} offset {first.offset} to consumer {first.consumer}; "
+        f"write {parts} of the record into its line `acquired`"
+    )
+
+
+def _read_at(run: StoredRun) -> DataFrame:
+    """Return when which records were read or acquired."""
+    columns = [*_READ, *PLACE, "read_at"]
+    return run["reads"].select(*columns).unionByName(run["acquisitions"].select(*columns))
+
+
+def _names_of_reads(run: StoredRun, application: Application) -> DataFrame:
+    """Return the producer and sequence of each read, null if it is not recognized."""
+    parts = _read_at(run).join(run["read_identities"].drop("group"), _READ)
+    identities = _of_kinds(application, {part: F.col(part) for part in PARTS})
+    seen = parts.select(*_READ, *PLACE, F.explode(identities).alias("of_kind")).select(
+        *_READ, *PLACE, "of_kind.kind", "of_kind.identity"
+    )
+    return (
+        _with_senders(seen, application)
+        .groupBy(*_READ)
+        .agg(F.coalesce(F.min("at_offset"), F.min("sole")).alias("name"))
+        .select(*_READ, "name.producer", "name.sequence")
+    )
 
 
 def _with_senders(seen: DataFrame, application: Application) -> DataFrame:

@@ -1,9 +1,6 @@
 import java.io.IOException;
-import java.math.BigInteger;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
-import java.security.MessageDigest;
-import java.security.NoSuchAlgorithmException;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.Collections;
@@ -30,8 +27,6 @@ final class ConsumerLoop extends Polling implements ConsumerRebalanceListener {
 
     private final String commit;
     private final ArrowStream reads;
-    /** Of an application's records; null if ackproof's producers send. */
-    private final ArrowStream identities;
     private final Forwarder forwarder;
     /** Behind the last record of each assigned partition, or its committed offset, else null. */
     private final Map<Integer, Long> positions = new TreeMap<>();
@@ -46,11 +41,6 @@ final class ConsumerLoop extends Polling implements ConsumerRebalanceListener {
         commit = spec.text("commit");
         reads = new ArrowStream(spec.path("reads"), spec.bytes("reads_schema"));
         forwarder = spec.part("into").isEmpty() ? null : new Forwarder(spec, secrets);
-        identities =
-                spec.has("identities")
-                        ? new ArrowStream(
-                                spec.path("identities"), spec.bytes("identities_schema"))
-                        : null;
         consumer = connect();
     }
 
@@ -76,9 +66,6 @@ final class ConsumerLoop extends Polling implements ConsumerRebalanceListener {
         event("closed", null, null);
         reads.close();
         closeFiles();
-        if (identities != null) {
-            identities.close();
-        }
     }
 
     private KafkaConsumer<byte[], byte[]> connect() {
@@ -172,41 +159,9 @@ final class ConsumerLoop extends Polling implements ConsumerRebalanceListener {
                     name[1],
                     at);
         }
+        recordIdentities(records);
         reads.append(rows.columns());
-        if (identities != null) {
-            ArrowStream.Rows parts = new ArrowStream.Rows(8, 4, 0, 0, 0);
-            for (ConsumerRecord<byte[], byte[]> one : records) {
-                byte[] value = one.value() == null ? new byte[0] : one.value();
-                parts.add(polls, parts.count(), sha256(id(one)), sha256(value), sha256(one.key()));
-            }
-            identities.append(parts.columns());
-        }
         polls++;
-    }
-
-    /** The value of a record's first header with an id; clients before 0.11 have no headers. */
-    private byte[] id(ConsumerRecord<byte[], byte[]> record) {
-        if (!Kafka.has(ConsumerRecord.class, "headers")) {
-            return null;
-        }
-        for (Object header : (Iterable<?>) Kafka.call(record, "headers")) {
-            if (Kafka.call(header, "key").equals(spec.text("id_header"))) {
-                return (byte[]) Kafka.call(header, "value");
-            }
-        }
-        return null;
-    }
-
-    private static String sha256(byte[] content) {
-        if (content == null) {
-            return null;
-        }
-        try {
-            byte[] digest = MessageDigest.getInstance("SHA-256").digest(content);
-            return String.format("%064x", new BigInteger(1, digest));
-        } catch (NoSuchAlgorithmException absent) {
-            throw new IllegalStateException(absent);
-        }
     }
 
     /** Processes records; returns false if some could not be forwarded. */

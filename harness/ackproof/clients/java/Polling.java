@@ -1,5 +1,8 @@
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.math.BigInteger;
+import java.security.MessageDigest;
+import java.security.NoSuchAlgorithmException;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
@@ -30,6 +33,8 @@ abstract class Polling implements Client {
     private final ArrowStream events;
     /** Null if the consumer forwards records. */
     private final ArrowStream effects;
+    /** Of an application's records; null if ackproof's producers send. */
+    private final ArrowStream identities;
     long polls;
     volatile boolean terminated;
 
@@ -44,6 +49,11 @@ abstract class Polling implements Client {
         effects =
                 spec.part("into").isEmpty()
                         ? new ArrowStream(spec.path("effects"), spec.bytes("effects_schema"))
+                        : null;
+        identities =
+                spec.has("identities")
+                        ? new ArrowStream(
+                                spec.path("identities"), spec.bytes("identities_schema"))
                         : null;
     }
 
@@ -68,6 +78,47 @@ abstract class Polling implements Client {
     Long[] name(ConsumerRecord<byte[], byte[]> record) {
         long[] name = RecordValue.name(token, record.value());
         return name == null ? new Long[2] : new Long[] {name[0], name[1]};
+    }
+
+    /**
+     * Records by what the records of a poll are recognized, if an application sends them; before
+     * the records themselves, so that none lacks it after a SIGKILL.
+     */
+    void recordIdentities(Iterable<ConsumerRecord<byte[], byte[]>> records) throws IOException {
+        if (identities == null) {
+            return;
+        }
+        ArrowStream.Rows parts = new ArrowStream.Rows(8, 4, 0, 0, 0);
+        for (ConsumerRecord<byte[], byte[]> one : records) {
+            byte[] value = one.value() == null ? new byte[0] : one.value();
+            parts.add(polls, parts.count(), sha256(id(one)), sha256(value), sha256(one.key()));
+        }
+        identities.append(parts.columns());
+    }
+
+    /** The value of a record's first header with an id; clients before 0.11 have no headers. */
+    private byte[] id(ConsumerRecord<byte[], byte[]> record) {
+        if (!Kafka.has(ConsumerRecord.class, "headers")) {
+            return null;
+        }
+        for (Object header : (Iterable<?>) Kafka.call(record, "headers")) {
+            if (Kafka.call(header, "key").equals(spec.text("id_header"))) {
+                return (byte[]) Kafka.call(header, "value");
+            }
+        }
+        return null;
+    }
+
+    private static String sha256(byte[] content) {
+        if (content == null) {
+            return null;
+        }
+        try {
+            byte[] digest = MessageDigest.getInstance("SHA-256").digest(content);
+            return String.format("%064x", new BigInteger(1, digest));
+        } catch (NoSuchAlgorithmException absent) {
+            throw new IllegalStateException(absent);
+        }
     }
 
     /** Records the effects of processing these records. */
@@ -105,6 +156,9 @@ abstract class Polling implements Client {
         events.close();
         if (effects != null) {
             effects.close();
+        }
+        if (identities != null) {
+            identities.close();
         }
     }
 }

@@ -173,6 +173,7 @@ final class ShareLoop extends Polling {
             held.add(new Held(one, delivery));
             rows.add(with(delivery, one.deliveryCount().orElse(null), at));
         }
+        recordIdentities(polled);
         acquired.append(rows.columns());
         polls++;
         count += held.size();

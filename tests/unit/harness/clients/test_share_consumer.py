@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections import Counter
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,12 @@ class Message:
 
     def value(self) -> bytes:
         return self._value
+
+    def key(self) -> bytes:
+        return b"order-%d" % self.offset()
+
+    def headers(self) -> list[tuple[str, bytes]]:
+        return [("ackproof-id", b"%d" % self.offset())]
 
     def error(self) -> None:
         return None
@@ -123,6 +130,25 @@ def test_records_are_processed_if_they_are_accepted_by_their_offset(tmp_path, mo
     assert all(one["answered_at"] >= one["asked_at"] for one in rows["acknowledgements"])
     names = {(one["producer"], one["sequence"]) for one in rows["acknowledgements"]}
     assert names == {(0, 0), (0, 1), (0, 2)}
+
+
+def test_records_of_an_application_are_recorded_with_their_identities(tmp_path, monkeypatch):
+    stream = arrow_stream.stream_path(tmp_path, "read_identities", "consumer-0")
+    fake = FakeConsumer([Message(0, 1), Message(1, 1)], [Message(2, 1)])
+    of_records = {"identities": stream, "id_header": "ackproof-id"}
+    rows = run(tmp_path, monkeypatch, fake, "accept", **of_records)["acquisitions"]
+    parts = pq.read_table(tmp_path / LOCATION["read_identities"]).to_pylist()
+    delivery = ("consumer", "group", "poll", "number")
+    assert [[one[name] for name in delivery] for one in parts] == [
+        [one[name] for name in delivery] for one in rows
+    ]
+    hashes = [(one["id"], one["digest"], one["key"]) for one in parts]
+    assert hashes == [
+        tuple(
+            sha256(part).hexdigest() for part in (b"%d" % n, Message(n, 1).value(), b"order-%d" % n)
+        )
+        for n in range(3)
+    ]
 
 
 def test_a_refusal_has_its_name(tmp_path, monkeypatch):

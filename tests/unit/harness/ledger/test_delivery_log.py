@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -10,15 +11,17 @@ import pyarrow.parquet as pq
 import pytest
 
 from ackproof.ledger import conversion, delivery_log
+from ackproof.ledger.acked_log import AckedSend
 from ackproof.ledger.delivery_log import DeliveryEvent
 from ackproof.ledger.log_lines import GrowingLog, LogReport
+from ackproof_spark.reading.application_records import PARTS
 from ackproof_spark.record import END_MARKER, encoder
 from ackproof_spark.tables import LOCATION, SCHEMAS
 
 ROOT = Path(__file__).parents[4]
 RUN = "run-1"
 VALUE = encoder(run_id=RUN, producer=3, size=100)
-TABLES = ("acquisitions", "acknowledgements", "effects")
+TABLES = ("acquisitions", "acknowledgements", "effects", "read_identities")
 
 
 def event(what: str, offset: int, at: int = 0, **more: Any) -> dict[str, Any]:
@@ -30,12 +33,19 @@ def acquired(offset: int, at: int = 0, **more: Any) -> dict[str, Any]:
     return event("acquired", offset, at, **{"head": VALUE(offset)[:32].hex(), **more})
 
 
+def sha(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 def text(*rows: object) -> str:
     return "".join(json.dumps(row) + "\n" for row in rows)
 
 
 def closed(
-    folder: Path, *logs: str, program: object = {"command": ["worker"]}
+    folder: Path,
+    *logs: str,
+    program: object = {"command": ["worker"]},
+    identities: str | None = None,
 ) -> tuple[dict[str, list[dict[str, Any]]], LogReport]:
     """The tables of a run whose share consumers wrote these logs, and what is said of the logs."""
     run_dir = folder / RUN
@@ -46,7 +56,8 @@ def closed(
             one.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(log)
         share = {"program": program}
-        spec.write_text(json.dumps({"number": number, "group": "workers", "share": share}))
+        common = {"number": number, "group": "workers", "identities": identities}
+        spec.write_text(json.dumps({**common, "share": share}))
     report = delivery_log.close(run_dir)
     for name in TABLES:
         for path in (run_dir / LOCATION[name]).glob("*.parquet"):
@@ -74,7 +85,7 @@ def test_a_delivery_becomes_the_rows_of_our_own_share_consumers(tmp_path: Path) 
     tables, report = closed(tmp_path, log)
     assert report == LogReport()
     name = {"run_id": RUN, "consumer": 0, "group": "workers", "producer": 3, "sequence": 7}
-    (got,), (said,), (done,) = (tables[one] for one in TABLES)
+    (got,), (said,), (done,) = (tables[one] for one in TABLES[:3])
     for row in (got, said, done):
         assert {key: row[key] for key in name} == name
         assert (row["topic"], row["partition"], row["offset"]) == ("orders", 0, 7)
@@ -148,9 +159,35 @@ def test_records_that_are_not_of_the_run_have_no_name(tmp_path: Path) -> None:
     ]
 
 
+def test_records_of_an_application_are_named_as_in_its_acked_log(tmp_path: Path) -> None:
+    send = {"id": "4711", "digest": sha("3 apples"), "key": "order-7"}
+    log = text(
+        event("acquired", 7, **send),
+        event("accept", 7, 1),
+        event("acquired", 8, head="", id=None),  # of another writer, as the closing record is
+        event("acquired", 7, 2, key=send["key"]),
+    )
+    tables, report = closed(tmp_path, log, identities="its stream")
+    assert report.unread == []
+    hashes = [tuple(row[part] for part in PARTS) for row in tables["read_identities"]]
+    key = sha(send["key"])
+    assert hashes == [(sha("4711"), send["digest"], key), (None,) * 3, (None, None, key)]
+    of_key = AckedSend(topic="orders", partition=0, key=send["key"])
+    assert of_key.identity == key
+    deliveries = [(row["poll"], row["number"]) for row in tables["read_identities"]]
+    assert deliveries == [(row["poll"], row["number"]) for row in tables["acquisitions"]]
+    (accept,) = tables["acknowledgements"]
+    assert (accept["poll"], accept["number"]) == deliveries[0]
+    names = {row["sequence"] for table in TABLES[:3] for row in tables[table]}
+    assert names == {None}  # Spark names them
+    without, _ = closed(tmp_path / "b", text(acquired(7)))
+    assert without["read_identities"] == []
+
+
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
+        ({**acquired(5), "digest": "3 apples"}, "digest: '3 apples': String should match pattern"),
         (event("accept", 5), "accept of orders-0 offset 5, which no earlier line has acquired"),
         (event("acquired", 5), "an acquired record needs its head"),
         (acquired(5, head="xyz"), "head: 'xyz': String should match pattern"),
@@ -220,7 +257,7 @@ def test_a_consumer_that_logged_nothing_has_empty_tables(tmp_path: Path) -> None
     tables, report = closed(tmp_path, "")
     assert not any(tables.values())
     assert report == LogReport()
-    for name in TABLES:
+    for name in TABLES[:3]:
         (tmp_path / RUN / LOCATION[name] / "consumer-0.parquet").unlink()
     delivery_log.path(tmp_path / RUN, 0).unlink()  # it never began to write
     delivery_log.close(tmp_path / RUN)

@@ -158,6 +158,20 @@ def test_a_share_group_is_legal_from_4_2_on(kafka: str) -> None:
     validate(scenario(kafka=kafka))
 
 
+@pytest.mark.parametrize("group", [GROUP, {**GROUP, "client": "java"}, OWN])
+def test_a_share_group_may_read_what_an_application_sends(group: dict[str, Any]) -> None:
+    document = scenario(group)
+    document["workload"] = {
+        "topic": "orders",
+        "application": {"command": ["shop"]},
+        "consumers": {"workers": group},
+    }
+    (spec,) = ClientSpecs(validate(document), Path("one"), bootstrap_servers="b:1").consumers()
+    assert spec.identities is not None
+    assert spec.identities.parent.name == "read_identities"
+    assert spec.id_header == "ackproof-id"
+
+
 def test_a_member_of_java_may_renew() -> None:
     document = scenario({**GROUP, "client": "java", "acknowledge": ["renew"]})
     (spec,) = ClientSpecs(validate(document), Path("one"), bootstrap_servers="b:1").consumers()

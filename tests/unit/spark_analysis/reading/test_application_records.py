@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -13,12 +14,16 @@ import pytest
 from ackproof_spark.reading.application_records import (
     Application,
     kind_of,
+    name_reads,
     named,
     shared_offsets,
     undecidable,
+    unnamed_deliveries,
 )
+from ackproof_spark.reading.run_tables import StoredRun
 from ackproof_spark.spark.small_data import local, small_plans
 from ackproof_spark.tables import IDENTITIES, LEDGER, SCHEMA_VERSION
+from spark_histories import write_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -96,6 +101,96 @@ def judged(
         )
         for number in range(len(cases))
     ]
+
+
+def _at(second: int) -> datetime:
+    return NOW + timedelta(seconds=second)
+
+
+def delivered(spark: SparkSession, run_dir: Path, *kinds: str, key: str | None) -> StoredRun:
+    """A run whose consumer 0 got key a at t-0 offset 5, and b there after a truncation.
+
+    Consumer 1 got b only, which its log names by this key. `kinds`: those of a and b in the acked
+    log.
+    """
+    place = {"topic": "t", "partition": 0, "offset": 5}
+    identity = {"digest": lambda word: sha(word.upper()), "key": sha}
+
+    def name(word: str, kind: str) -> str:
+        return "".join(identity[part](word) for part in kind.split("+"))
+
+    ledger = [{**place, "producer": 0, "sequence": n, "outcome": "acked"} for n in (0, 1)]
+    identities = [
+        {"producer": 0, "sequence": n, "kind": kind, "identity": name(word, kind)}
+        for n, (word, kind) in enumerate(zip("ab", kinds, strict=True))
+    ]
+    got = [(0, 0, "a", 0), (0, 1, "b", 4), (1, 0, key, 6)]
+    deliveries = [
+        {**place, "consumer": consumer, "poll": poll, "read_at": _at(second), "sequence": None}
+        for consumer, poll, _, second in got
+    ]
+    parts = [
+        {
+            "consumer": consumer,
+            "poll": poll,
+            "key": None if of is None else sha(of),
+            "digest": None if of is None else sha(of.upper()),
+        }
+        for consumer, poll, of, _ in got
+    ]
+    rows: dict[str, list[dict[str, Any]]] = {
+        "ledger": ledger,
+        "identities": identities,
+        "acquisitions": deliveries,
+        "read_identities": parts,
+        "acknowledgements": [{**one, "kind": "accept"} for one in deliveries],
+        "effects": [
+            {**place, "consumer": consumer, "processed_at": _at(second), "sequence": None}
+            for consumer, second in ((0, 0), (0, 3), (0, 4), (0, 9), (1, 7))
+        ],
+        "final_log": [{**place, "producer": 0, "sequence": 1, "state": "intact"}],
+    }
+    for table, of_table in rows.items():
+        write_table(run_dir, table, of_table)
+    return StoredRun(spark=spark, run_dir=run_dir)
+
+
+@pytest.mark.parametrize(
+    "kinds",
+    [
+        ("digest", "digest+key"),
+        *(
+            pytest.param(kinds, marks=pytest.mark.slow)
+            for kinds in (("key",) * 2, ("digest+key",) * 2)
+        ),
+    ],
+)
+def test_an_effect_is_of_the_record_that_its_consumer_had_read_by_then(
+    spark: SparkSession, tmp_path: Path, kinds: tuple[str, str]
+) -> None:
+    run = delivered(spark, tmp_path, *kinds, key="b")
+    name_reads(run, local)
+
+    def sequences(table: str, *order: str) -> list[int | None]:
+        return [row["sequence"] for row in run[table].orderBy("consumer", *order).collect()]
+
+    assert sequences("acquisitions", "poll") == [0, 1, 1]
+    assert sequences("acknowledgements", "poll") == [0, 1, 1]
+    assert sequences("effects", "processed_at") == [0, 0, 1, 1, 1]
+    assert unnamed_deliveries(run, Application.of(run), run["final_log"]) == ""
+
+
+@pytest.mark.parametrize("key", [None, "order-b"])
+def test_a_delivery_that_names_no_send_is_reported_where_the_log_has_one(
+    spark: SparkSession, tmp_path: Path, key: str | None
+) -> None:
+    run = delivered(spark, tmp_path, "digest+key", "digest+key", key=key)
+    said = unnamed_deliveries(run, Application.of(run), run["final_log"])
+    assert said.startswith("1 deliveries of share groups are not checked, ")
+    assert "the digest and key by which the acked log names the record there" in said
+    assert "t-0 offset 5 to consumer 1; write digest and key of the record into" in said
+    elsewhere = run["final_log"].withColumn("offset", run["final_log"]["offset"] + 1)
+    assert unnamed_deliveries(run, Application.of(run), elsewhere) == ""
 
 
 def test_a_kind_lists_its_parts_in_a_fixed_order() -> None:
