@@ -78,6 +78,11 @@ class ClientFault(Fault):
     def role(self) -> Literal["producer", "consumer"]:
         return "producer" if self.client.startswith("producer") else "consumer"
 
+    def numbers(self, count: int) -> Sequence[int]:
+        """Return the numbers of its clients, if there are `count` of their role."""
+        _, _, number = self.client.partition(" ")
+        return [int(number)] if number else range(count)
+
     def problems(self, shape: Shape) -> Iterator[Problem]:
         noun, _, number = self.client.partition(" ")
         count = shape.producers if noun.startswith("producer") else shape.consumers
@@ -88,8 +93,8 @@ class ClientFault(Fault):
                 "client",
                 f"there is no {self.client}: the first {count} are numbered 0 to {count - 1}",
             )
-        hit = {int(number)} if number else set(range(count))
-        if self.is_ordered and self.role == "consumer" and hit & shape.programs:
+        hit = shape.programs & {*self.numbers(count)}
+        if self.is_ordered and self.role == "consumer" and hit:
             yield (
                 "client",
                 f"{self.client} runs your program, which does not obey it: use pause_client, or "

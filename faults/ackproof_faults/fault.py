@@ -36,9 +36,9 @@ class Shape:
     brokers' clocks can be set. `proxied`: listeners behind the Kafka proxy. `consumers`: members
     of all groups. `programs`: the numbers of those that are programs of the user. `subscribing`: at
     least one group subscribes instead of assigning partitions. `groups`: the topic that each group
-    reads. `crashes_consumers`: a fault ends consumers. `unacked`: every producer has acks=0.
-    `java`: some producer is Kafka's Java client. `attached`: ackproof did not start the cluster;
-    its nodes and listeners are not known.
+    reads. `spared`: the numbers of the members of each group that no fault ends. `unacked`: every
+    producer has acks=0. `java`: some producer is Kafka's Java client. `attached`: ackproof did not
+    start the cluster; its nodes and listeners are not known.
     """
 
     brokers: tuple[int, ...]
@@ -54,7 +54,7 @@ class Shape:
     programs: frozenset[int] = frozenset()
     subscribing: bool = False
     groups: Mapping[str, str] = field(default_factory=dict)
-    crashes_consumers: bool = False
+    spared: Mapping[str, Sequence[int]] = field(default_factory=dict)
     transactions: bool = False
     unacked: bool = False
     java: bool = False

@@ -65,11 +65,12 @@ class GroupOperation(TopicOperation):
             yield "group", f"there is no group {self.group!r} ({known})"
         elif read != self.topic:
             yield "topic", f"{self.group} reads {read}, not {self.topic}"
-        elif not shape.crashes_consumers:
+        elif spared := shape.spared.get(self.group):
+            names = ", ".join(f"consumer {number}" for number in spared)
             yield (
                 "group",
                 f"Kafka refuses to change the offsets of a group with members, and no fault ends "
-                f"those of {self.group}: add {{fault: crash_client, client: consumers}}",
+                f"{names} of {self.group}: add {{fault: crash_client, client: consumers}}",
             )
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> Change:

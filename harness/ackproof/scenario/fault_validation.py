@@ -9,6 +9,7 @@ from ackproof.scenario.cluster import OWN_LISTENERS
 from ackproof.scenario.model import Scenario
 from ackproof.scenario.types import Problem, YamlPath
 from ackproof_faults import Shape
+from ackproof_faults.clients import ClientFault
 from ackproof_faults.conditions import kinds
 from ackproof_faults.conditions.condition import Condition, compares
 from ackproof_faults.conditions.targets import TargetSpec
@@ -67,16 +68,29 @@ def _shape(scenario: Scenario) -> Shape:
         programs=frozenset(number for number, own in enumerate(programs) if own),
         subscribing=any(group.via == "subscribe" for group in groups),
         groups=dict.fromkeys(workload.consumers, workload.topic),
-        crashes_consumers=any(
-            isinstance(effect, Client) and (effect.role, effect.action) == ("consumer", "ends")
-            for fault in scenario.every_fault
-            for effect in fault.effects
-        ),
+        spared=_spared(scenario),
         transactions=workload.transactions is not None,
         unacked=scenario.senders.never_ask_for_acks,
         java=any(sends.client.java is not None for sends in scenario.sends.values()),
         attached=not scenario.cluster_kind.is_described,
     )
+
+
+def _spared(scenario: Scenario) -> dict[str, list[int]]:
+    """Return the numbers of the members of each group that no fault ends."""
+    groups = scenario.workload.consumers
+    of_member = [name for name, group in groups.items() for _ in range(group.members)]
+    ended = {
+        number
+        for fault in scenario.every_fault
+        if isinstance(fault, ClientFault)
+        and Client(role="consumer", action="ends") in fault.effects
+        for number in fault.numbers(len(of_member))
+    }
+    return {
+        name: [n for n, group in enumerate(of_member) if group == name and n not in ended]
+        for name in groups
+    }
 
 
 def _condition_problems(

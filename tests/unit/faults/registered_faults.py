@@ -14,7 +14,6 @@ SHAPE = Shape(
     disk=None,
     own_clocks=True,
     groups={"billing": "orders"},
-    crashes_consumers=True,
 )
 
 #: What a fault must be given beside its target.

@@ -329,15 +329,15 @@ def test_other_offsets_than_kafkas_tool_says_are_not_verified() -> None:
     ("fields", "shape", "problem"),
     [
         ({}, {}, []),
-        ({"group": "b"}, {}, ["there is no group 'b' (billing)"]),
+        ({"group": "c"}, {}, ["there is no group 'c' (billing, b)"]),
         ({}, {"groups": {}}, ["there is no group 'billing' (workload.consumers is empty)"]),
         ({}, {"groups": {"billing": "other"}}, ["billing reads other, not t"]),
         (
             {},
-            {"crashes_consumers": False},
+            {"spared": {"billing": [2, 3]}},
             [
                 "Kafka refuses to change the offsets of a group with members, and no fault ends "
-                "those of billing: add {fault: crash_client, client: consumers}"
+                "consumer 2, consumer 3 of billing: add {fault: crash_client, client: consumers}"
             ],
         ),
     ],
@@ -345,7 +345,7 @@ def test_other_offsets_than_kafkas_tool_says_are_not_verified() -> None:
 def test_offsets_of_a_group_that_cannot_change_are_refused(
     fields: dict[str, Any], shape: dict[str, Any], problem: list[str]
 ) -> None:
-    known = {"topics": {"t": 2}, "groups": {"billing": "t"}, "crashes_consumers": True}
+    known = {"topics": {"t": 2}, "groups": {"billing": "t", "b": "t"}, "spared": {"b": [0]}}
     _, fault = world({"fault": "delete_offsets", **BILLING, **fields})
     problems = fault.problems(replace(SHAPE, **{**known, **shape}))
     assert [text for _, text in problems] == problem

@@ -225,6 +225,8 @@ def test_an_error_in_a_block_is_reported_with_its_line(
 
 
 LINK = "fault: link, direction: response, action: hold"
+RESET = "fault: reset_offsets, topic: orders, to: latest"
+END = "{fault: crash_client, client:"
 CUT = "fault: partition, target: 1, peers"
 LAG = "fault: kill, target: 1, when: lag of broker 3 on orders-0 == 0"
 MOVED = f"{LAG}}}, {{fault: reassign, topic: orders, to: [1, 3]"
@@ -260,6 +262,25 @@ def of_listener(proxied: str) -> dict[str, str]:
             {"workload": "consumers: {g: {members: 2}}"},
             "fault: crash_client, client: consumer 2",
             "0 to 1",
+        ),
+        # Kafka changes the offsets of a group without members only: 0 is of a, 1 and 2 are of b.
+        *(
+            (
+                {"workload": "consumers: {a: {}, b: {members: 2}}"},
+                f"{RESET}, group: {group}" + "".join(f"}}, {END} {one}" for one in ended),
+                spared
+                and f"no fault ends {spared}: add {{fault: crash_client, client: consumers}}",
+            )
+            for group, ended, spared in (
+                ("a", ["consumers"], ""),
+                ("a", ["consumer 0"], ""),
+                ("a", ["consumer 1", "consumer 2"], "consumer 0 of a"),
+                ("b", ["consumers"], ""),
+                ("b", ["consumer 1", "consumer 2"], ""),
+                ("b", ["consumer 2"], "consumer 1 of b"),
+                ("b", ["consumer 0"], "consumer 1, consumer 2 of b"),
+                ("b", ["producers"], "consumer 1, consumer 2 of b"),
+            )
         ),
         (
             {"blast_radius": "{brokers: minority}"},

@@ -164,6 +164,7 @@ def test_a_share_group_may_read_what_an_application_sends(group: dict[str, Any])
     document["workload"] = {
         "topic": "orders",
         "application": {"command": ["shop"]},
+        "settings": {"acks": "all", "enable.idempotence": True},
         "consumers": {"workers": group},
     }
     (spec,) = ClientSpecs(validate(document), Path("one"), bootstrap_servers="b:1").consumers()
