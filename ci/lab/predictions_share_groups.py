@@ -2,7 +2,9 @@
 
 Every second seed takes the schedule that `predictions_draw` draws for it, with a share group as its
 readers. The others have a fault of what only share groups need: their coordinator, their requests
-and their members, often beside the end of a broker.
+and their members, often beside the end of a broker. From `RESETS_FROM` on an
+administrator who changes its offsets is one of these. Earlier seeds have stored runs, and draw what
+they drew.
 """
 
 from __future__ import annotations
@@ -71,6 +73,13 @@ OWN: tuple[Document, ...] = (
     {"fault": "add_partitions", "topic": "orders", "partitions": 4},
 )
 
+#: Changes of the group's offsets.
+RESETS: tuple[Document, ...] = (
+    *({"fault": "reset_offsets", "to": to} for to in ("earliest", "latest", 50)),
+    {"fault": "delete_offsets"},
+)
+RESETS_FROM = 20_001
+
 _WORDS: tuple[str | list[str], ...] = (
     *(["accept"],) * 3,
     "implicit",
@@ -86,8 +95,12 @@ def with_share_group(drawn: Document, chance: random.Random, seed: int) -> Docum
     workload.pop("transactions", None)  # the model of share groups has none
     workload |= {"rate": "200/s", "seconds": "2m"}  # each record takes several requests
     if seed % 2:
-        first = dict(OWN[seed // 2 % len(OWN)])
-        faults = [_lasting(chance, first) | {"when": "400 acquired", "or_after": "15s"}]
+        own = OWN if seed < RESETS_FROM else OWN + RESETS
+        first = dict(own[seed // 2 % len(own)])
+        begin = {"when": "400 acquired", "or_after": "15s"}
+        faults = [_lasting(chance, first) | begin]
+        if first in RESETS:
+            faults = _reset(first, begin)
         if chance.random() < 0.5:
             end = {"fault": chance.choice(("kill", "power_loss", "restart")), "target": _LEADER}
             faults.append(_lasting(chance, end) | {"when": "300 more acquired", "or_after": "5s"})
@@ -101,10 +114,20 @@ def with_share_group(drawn: Document, chance: random.Random, seed: int) -> Docum
     drawn["expect"] |= {str(one).replace("-", "_"): "any" for one in OF_SHARE_GROUPS}
     cluster = drawn["cluster"]
     cluster["settings"]["group.share.min.record.lock.duration.ms"] = 1000
+    if any("group" in fault for fault in drawn["faults"]):  # a killed member is one for so long
+        cluster["settings"]["group.share.min.session.timeout.ms"] = 6000
+        group["group_settings"]["share.session.timeout.ms"] = 6000
     if any(fault["fault"] == "link" for fault in drawn["faults"] if "fault" in fault):
         cluster |= {"listeners": ["LINK"], "proxied": ["LINK", "INTERNAL"]}
         workload["listener"] = "LINK"
     return drawn
+
+
+def _reset(change: Document, begin: Document) -> list[Document]:
+    """Return a change of the group's offsets while its members are down; Kafka needs that."""
+    over = {"heal_when": f"{change['fault']} began", "heal_after": "70s"}
+    down = {"id": "down", "fault": "crash_client", "client": "consumers"} | begin | over
+    return [down, change | {"group": "workers", "topic": "orders", "when": "down began"}]
 
 
 def _lasting(chance: random.Random, step: Document) -> Document:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,12 @@ import pytest
 from ackproof.prediction.predict import predict
 from ackproof.scenario.loader import load
 from ackproof_faults import registered
+from ackproof_faults.operations.groups import GroupOperation
 from ackproof_faults.process.stops import Kill
 from ackproof_spark.anomaly import OF_SHARE_GROUPS
+
+#: SHA-256 of what seeds 10001, 10006, …, 10096 draw with a share group.
+DRAWN_BEFORE_RESETS = "224e655263e0a5749833f7bac59430054a73eba0594cab8e193d85d292916213"
 
 #: A leader that alone has the last acked records dies before the ISR can shrink.
 CUT = {
@@ -146,11 +151,41 @@ def test_drawn_share_groups_have_words_that_runs_can_contradict(tmp_path: Path) 
 
 
 def test_every_fault_of_share_groups_is_drawn(tmp_path: Path) -> None:
-    own = with_share_group.OWN
-    for seed in range(1, 2 * len(own), 2):
-        path = drawing.draw(seed, ["4.4.0"], tmp_path, share_groups=True)
+    for seed, fault in enumerate(with_share_group.OWN):
+        path = drawing.draw(2 * seed + 1, ["4.4.0"], tmp_path, share_groups=True)
         first = next(iter(load(path)[0].scenario.every_fault))
-        assert first.name == own[seed // 2]["fault"], seed
+        assert first.name == fault["fault"], seed
+
+
+def test_later_seeds_change_the_offsets_of_a_share_group_whose_members_are_down(
+    tmp_path: Path,
+) -> None:
+    drawn = set()
+    own, resets = len(with_share_group.OWN), len(with_share_group.RESETS)
+    for index in range(own, own + resets):
+        seed = 20_001 + 2 * ((index - 20_001 // 2) % (own + resets))
+        path = drawing.draw(seed, with_share_group.VERSIONS, tmp_path, share_groups=True)
+        scenario = load(path)[0].scenario
+        for reset in scenario.every_fault:
+            if isinstance(reset, GroupOperation):
+                (down,) = [one for one in scenario.every_fault if one.id == "down"]
+                assert (down.name, str(reset.when[0])) == ("crash_client", "down began")
+                assert (str(down.heal_when[0]), reset.group) == (f"{reset.name} began", "workers")
+                assert predict(scenario).predicted["replayed"] == (
+                    "impossible" if getattr(reset, "to", "") == "latest" else "possible"
+                )
+                drawn.add(f"{reset.name} {getattr(reset, 'to', '')}".strip())
+    to = {f"reset_offsets {to}" for to in ("earliest", "latest", 50)}
+    assert drawn == to | {"delete_offsets"}
+
+
+def test_seeds_whose_runs_are_stored_draw_what_was_run(tmp_path: Path) -> None:
+    """Let new seeds draw what is new, from a number on, as `RESETS_FROM` does."""
+    digest = sha256()
+    for seed in range(10_001, 10_101, 5):
+        path = drawing.draw(seed, ("4.2.2", "4.3.1", "4.4.0"), tmp_path, share_groups=True)
+        digest.update(path.read_bytes())
+    assert digest.hexdigest() == DRAWN_BEFORE_RESETS
 
 
 def test_a_record_that_a_share_group_never_got_contradicts_its_prediction() -> None:
