@@ -343,11 +343,20 @@ class RebalanceStorm(OrderedFault):
 
     def problems(self, shape: Shape) -> Iterator[Problem]:
         yield from super().problems(shape)
-        if shape.consumers and not shape.subscribing:
+        if not shape.consumers:
+            return
+        others = sorted({*self.numbers(shape.consumers)} - shape.subscribing)
+        if not shape.subscribing:
             yield (
                 "client",
-                "no group rebalances: the consumers of all groups are assigned their partitions "
-                "(via: assign)",
+                "no group rebalances: the consumers of all groups are assigned or share their "
+                "partitions (via: assign, via: share)",
+            )
+        elif others and others[0] < shape.consumers:
+            yield (
+                "client",
+                f"consumer {others[0]} is assigned or shares its partitions, and its group does "
+                "not rebalance: name one of a group with via: subscribe",
             )
 
     @property

@@ -33,12 +33,12 @@ class Shape:
 
     `topics`: partitions per topic. `log_dirs`: the fewest log directories of any broker. `disk`:
     size of the smallest broker disk in bytes, None if the engine sets no limit. `own_clocks`:
-    brokers' clocks can be set. `proxied`: listeners behind the Kafka proxy. `consumers`: members
-    of all groups. `programs`: the numbers of those that are programs of the user. `subscribing`: at
-    least one group subscribes instead of assigning partitions. `groups`: the topic that each group
-    reads. `spared`: the numbers of the members of each group that no fault ends. `unacked`: every
-    producer has acks=0. `java`: some producer is Kafka's Java client. `attached`: ackproof did not
-    start the cluster; its nodes and listeners are not known.
+    brokers' clocks can be set. `proxied`: listeners behind the Kafka proxy. `consumers`: members of
+    all groups. `programs`: the numbers of those that are programs of the user. `subscribing`: those
+    of groups that subscribe, and do not assign or share partitions. `groups`: the topic that each
+    group reads. `spared`: the numbers of the members of each group that no fault ends. `unacked`:
+    every producer has acks=0. `java`: some producer is Kafka's Java client. `attached`: ackproof
+    did not start the cluster; its nodes and listeners are not known.
     """
 
     brokers: tuple[int, ...]
@@ -52,7 +52,7 @@ class Shape:
     producers: int = 1
     consumers: int = 0
     programs: frozenset[int] = frozenset()
-    subscribing: bool = False
+    subscribing: frozenset[int] = frozenset()
     groups: Mapping[str, str] = field(default_factory=dict)
     spared: Mapping[str, Sequence[int]] = field(default_factory=dict)
     transactions: bool = False

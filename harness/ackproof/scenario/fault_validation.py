@@ -51,6 +51,7 @@ def _shape(scenario: Scenario) -> Shape:
     cluster, workload = scenario.cluster, scenario.workload
     groups = workload.consumers.values()
     programs = [group.is_own for group in groups for _ in range(group.members)]
+    vias = [group.via for group in groups for _ in range(group.members)]
     brokers = tuple(range(1, cluster.brokers + 1))
     own = [cluster.broker(number) for number in brokers]
     sizes = [one.disk_bytes for one in own]
@@ -66,7 +67,7 @@ def _shape(scenario: Scenario) -> Shape:
         producers=workload.producers,
         consumers=len(programs),
         programs=frozenset(number for number, own in enumerate(programs) if own),
-        subscribing=any(group.via == "subscribe" for group in groups),
+        subscribing=frozenset(number for number, via in enumerate(vias) if via == "subscribe"),
         groups=dict.fromkeys(workload.consumers, workload.topic),
         spared=_spared(scenario),
         transactions=workload.transactions is not None,

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator
+from itertools import chain
 
 from ackproof.kafka_versions import numbers
 from ackproof.scenario.librdkafka import require_accepted
 from ackproof.scenario.model import Scenario
 from ackproof.scenario.share_groups import (
     DEAD_LETTERS,
-    DELIVERY_COUNT_LIMIT,
     GROUP_SETTINGS,
+    OF_EVERY_GROUP,
+    RENEWS,
     SINCE,
     TAKES_DEAD_LETTERS,
+    is_whole,
+    why_refused,
 )
 from ackproof.scenario.types import Problem, YamlPath, padding
 from ackproof.scenario.workload import ConsumerGroup
@@ -33,6 +37,7 @@ def share_group_problems(scenario: Scenario) -> Iterator[Problem]:
         yield from ((path + where, problem) for where, problem in found[:1])
     if scenario.share_groups:
         yield from _of_topic(scenario)
+        yield from _of_brokers(scenario)
 
 
 def _of_others(group: ConsumerGroup) -> list[Problem]:
@@ -122,6 +127,13 @@ def _of_settings(scenario: Scenario, group: ConsumerGroup) -> Iterator[Problem]:
         elif GROUP_SETTINGS[key] > numbers(scenario.kafka):
             since = ".".join(map(str, GROUP_SETTINGS[key]))
             yield where, f"Kafka {scenario.kafka} has no {key}, which came with {since}: remove it"
+        elif problem := why_refused(key, value, scenario.cluster.settings):
+            yield where, problem
+    if "renew" in group.acknowledge and str(group.group_settings.get(RENEWS)).lower() == "false":
+        yield (
+            ("group_settings", RENEWS),
+            "the brokers then refuse to renew, and acknowledge has renew: remove one of them",
+        )
     letters = group.group_settings.get(DEAD_LETTERS)
     spec = scenario.topics.get(str(letters))
     if letters is not None and (
@@ -132,9 +144,12 @@ def _of_settings(scenario: Scenario, group: ConsumerGroup) -> Iterator[Problem]:
             f"{letters!r} takes no dead letters: add it to topics, with the setting "
             f"{TAKES_DEAD_LETTERS}: true",
         )
-    limit = group.group_settings.get(DELIVERY_COUNT_LIMIT, 1)
-    if not (isinstance(limit, int) and limit >= 1):
-        yield ("group_settings", DELIVERY_COUNT_LIMIT), f"{limit!r} is not a whole number from 1"
+    elif letters in {*scenario.sends, *chain.from_iterable(scenario.forwarded.values())}:
+        yield (
+            ("group_settings", DEAD_LETTERS),
+            f"{letters!r} is a topic that the workload writes to, and a dead letter in it is none "
+            "of its records: name another topic",
+        )
     settings = group.settings.as_client_settings()
     for key in settings:
         if f"share.{key}" in GROUP_SETTINGS:
@@ -168,3 +183,18 @@ def _of_topic(scenario: Scenario) -> Iterator[Problem]:
             f"share groups over tiered storage are not judged, and {names} reads {topic}: remove "
             "it, or use via: subscribe or assign",
         )
+
+
+def _of_brokers(scenario: Scenario) -> Iterator[Problem]:
+    """Yield problems of the brokers' settings for groups without a value of their own."""
+    for key in OF_EVERY_GROUP:
+        value = scenario.cluster.settings.get(key, 1)
+        if not is_whole(value):
+            yield ("cluster", "settings", key), f"{value!r} is not a whole number"
+        for number, own in scenario.cluster.overrides.items():
+            if key in own.settings:
+                yield (
+                    ("cluster", "overrides", number, "settings", key),
+                    "a share group has one for all brokers, by which it is judged: set it in "
+                    "cluster.settings",
+                )

@@ -18,7 +18,7 @@ from ackproof.scenario.client import (
     settings_of_client,
 )
 from ackproof.scenario.librdkafka_models import ConsumerSettings, ProducerSettings
-from ackproof.scenario.share_groups import AUTO_OFFSET_RESET, Acknowledge
+from ackproof.scenario.share_groups import AUTO_OFFSET_RESET, ISOLATION_LEVEL, Acknowledge
 from ackproof.scenario.types import (
     Commit,
     Problem,
@@ -114,6 +114,13 @@ class ConsumerGroup(StrictModel):
     def share_settings(self) -> dict[str, Setting]:
         """The settings of a share group; ackproof's groups begin at the first record."""
         return {AUTO_OFFSET_RESET: "earliest", **self.group_settings}
+
+    @property
+    def isolation_level(self) -> str:
+        """Which records of transactions it gets: set for a share group, otherwise for a client."""
+        if self.via == "share":
+            return str(self.share_settings.get(ISOLATION_LEVEL, "read_uncommitted"))
+        return self.settings.isolation_level
 
     @property
     def commits(self) -> Commit:

@@ -259,6 +259,16 @@ def of_listener(proxied: str) -> dict[str, str]:
         ({"workload": "transactions: {}"}, "fault: fill_buffer", "its buffer never fills"),
         ({"workload": "consumers: {g: {via: assign}}"}, "fault: rebalance_storm", "no group reba"),
         (
+            {"workload": "consumers: {g: {via: share}, h: {via: subscribe}}"},
+            "fault: rebalance_storm",
+            "consumer 0 is assigned or shares its partitions",
+        ),
+        (
+            {"workload": "consumers: {g: {via: share}, h: {via: subscribe}}"},
+            "fault: rebalance_storm, client: consumer 1",
+            "",
+        ),
+        (
             {"workload": "consumers: {g: {members: 2}}"},
             "fault: crash_client, client: consumer 2",
             "0 to 1",
