@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ackproof.audit.answer import Decision, Effect, Risk
+from ackproof.audit.effective import of_broker
 from ackproof.audit.failure import Failure
 from ackproof.audit.replication import losing
 from ackproof.audit.risk import Kind, Subject, Text, decision
-from ackproof.audit.setups import Setup
+from ackproof.audit.setups import UNCLEAN, Setup
 from ackproof.audit.share_groups import of_shares, shares
 from ackproof.audit.words import phrase
 
@@ -65,7 +66,7 @@ def risks(setup: Setup) -> Iterator[Risk]:
         acks="all",
         replication_factor=int(replicas.value),
         min_insync_replicas=max(1, int(minimum.value)),
-        unclean_leader_election=False,
+        unclean_leader_election=of_broker(setup, UNCLEAN).value.lower() == "true",
         brokers=None,
     )
     changes: list[Decision] = [

@@ -292,15 +292,24 @@ def test_the_lock_of_a_share_group_is_compared_with_the_work_on_a_poll():
 
 
 @pytest.mark.parametrize(
-    ("replicas", "minimum", "failures"),
+    ("replicas", "minimum", "unclean", "failures"),
     [
-        ("3", "2", set()),
-        ("1", "1", {"power_loss", "disk_replaced"}),
-        ("3", "1", {"lag+power_loss", "lag+disk_replaced"}),
+        ("3", "2", "true", set()),
+        ("1", "1", "false", {"power_loss", "disk_replaced"}),
+        ("3", "1", "false", {"lag+power_loss", "lag+disk_replaced"}),
+        # The topic has no unclean.leader.election.enable of its own (ShareCoordinatorService).
+        (
+            *("3", "1", "true"),
+            {
+                *("lag+power_loss", "lag+disk_replaced", "lag+crash"),
+                *("clean_restart+lag", "lag+lost_session"),
+            },
+        ),
     ],
 )
-def test_states_of_share_groups_are_lost_with_few_replicas(replicas, minimum, failures):
+def test_states_of_share_groups_are_lost_with_few_replicas(replicas, minimum, unclean, failures):
     broker = {**SHARES, REPLICAS: replicas, MINIMUM: minimum}
+    broker["unclean.leader.election.enable"] = unclean
     lost = {
         "+".join(one.failures)
         for one in risks(kafka="4.0.1", broker=broker)
