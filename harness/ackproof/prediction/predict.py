@@ -39,12 +39,12 @@ from ackproof.scenario.kafka_clients import REQUEST_TIMEOUT
 from ackproof.scenario.librdkafka_models import ProducerSettings
 from ackproof.scenario.model import Scenario
 from ackproof.scenario.removal import records_of
-from ackproof.scenario.topics import SETTINGS, TopicSpec
+from ackproof.scenario.topics import OF_COORDINATORS, SETTINGS, TopicSpec
 from ackproof.scenario.types import Setting
 from ackproof.scenario.workload import Sends
 from ackproof_faults import Fault, plain
 from ackproof_model import Configuration, Injection, Likelihood, Prediction, Profile, draw, join
-from ackproof_model.effects import Configures, Partition
+from ackproof_model.effects import AddsPartitions, Configures, Partition
 from ackproof_model.kafka_settings import (
     ELIGIBLE_LEADER_REPLICAS_VERSION,
     ENABLE_IDEMPOTENCE,
@@ -239,8 +239,12 @@ def predict_clients(
 
     @remembered
     def may_lose(topic: str) -> bool:
-        """Whether this topic, written with acks=all, may lose what all in-sync replicas have."""
-        return loses(_written(scenario, topic))
+        """Whether this topic, written with acks=all, may lose what all in-sync replicas have.
+
+        A coordinator that starts after partitions were added to its topic looks elsewhere for what
+        it has stored (`numPartitions` in `GroupCoordinatorService.startup`).
+        """
+        return _grows(scenario, topic) or loses(_written(scenario, topic))
 
     @remembered
     def may_lose_visible() -> bool:
@@ -271,6 +275,15 @@ def predict_clients(
                 may_lose_visible=may_lose_visible,
                 may_lack_leader=may_lack_leader,
             )
+
+
+def _grows(scenario: Scenario, topic: str) -> bool:
+    """Whether a fault adds partitions to this topic of coordinators."""
+    return topic in OF_COORDINATORS and any(
+        isinstance(effect, AddsPartitions) and effect.topic == topic
+        for fault in scenario.every_fault
+        for effect in fault.effects
+    )
 
 
 def _written(scenario: Scenario, topic: str, **changed: object) -> Scenario:

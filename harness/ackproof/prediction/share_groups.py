@@ -12,12 +12,13 @@ from typing import Literal
 from ackproof.prediction.clients import MARGIN_S, ClientPrediction, in_words
 from ackproof.prediction.resets import by_resets
 from ackproof.scenario.model import Scenario
-from ackproof.scenario.share_groups import AUTO_OFFSET_RESET, LOCK_DURATION
-from ackproof.scenario.topics import SHARES
+from ackproof.scenario.share_groups import AUTO_OFFSET_RESET, LOCK_DURATION, TAKES_DEAD_LETTERS
+from ackproof.scenario.topics import OFFSETS, SHARES
 from ackproof.scenario.workload import ConsumerGroup
 from ackproof_faults.schedule.blocks import plain
 from ackproof_model import Likelihood, share_groups
 from ackproof_model.effects import AddsPartitions, Client, SetsOffsets
+from ackproof_model.kafka_settings import MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION_ENABLE
 from ackproof_model.share_groups import ShareModel
 from ackproof_spark.anomaly import OF_CLIENTS, OF_SHARE_GROUPS, Anomaly
 
@@ -42,6 +43,17 @@ _OF_NO_BROKER = (Client, AddsPartitions, SetsOffsets)
 
 #: What a record may be over which a reset of the group's offsets passes: it was got before, or not.
 _SKIPPED = (Anomaly.UNDELIVERED, Anomaly.ARCHIVED_UNPROCESSED, Anomaly.DEAD_LETTER_MISSING)
+
+#: What a record may be that a group got before it began anew.
+_AGAIN = (
+    Anomaly.DELIVERED_AFTER_ACCEPT,
+    Anomaly.OVER_DELIVERED,
+    Anomaly.REDELIVERED,
+    Anomaly.REPROCESSED,
+)
+
+#: The settings with which a topic keeps all dead letters, unless a fault hits it.
+_KEEPING = {TAKES_DEAD_LETTERS, MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION_ENABLE}
 
 #: How likely an anomaly is, and why.
 _Answer = tuple[Likelihood, str]
@@ -69,7 +81,7 @@ def predict(
             limit=min(scenario.delivery_limit(name), least),
             reset=reset,
             added=added,
-            letters_fail=bool(scenario.dead_letters(name) and _of_brokers(scenario)),
+            letters_fail=_letters_fail(scenario, name),
             most=most,
         )
         for word in _said(group)
@@ -82,6 +94,8 @@ def predict(
     resets = by_resets(scenario, name, begins=str(own_reset), skipped=skipped)
     answers.append({str(anomaly): answer for anomaly, answer in resets.items()})
     answers.append({str(Anomaly.UNORDERED): _NO_ORDER})
+    if (by_fault := _of_brokers(scenario)) and may_lose(OFFSETS):
+        answers.append(_anew(by_fault, str(own_reset)))
     shown = {str(one) for one in OF_CLIENTS if one not in inapplicable(scenario)}
     for anomaly in dict.fromkeys(one for answer in answers for one in answer if one in shown):
         likelihood, reason = max(
@@ -107,6 +121,23 @@ def _said(group: ConsumerGroup) -> tuple[str, ...]:
         return (share_groups.ANY,)
     words = ("accept",) if group.acknowledge == "implicit" else group.acknowledge
     return tuple(dict.fromkeys("accept" if word == "renew" else word for word in words))
+
+
+def _letters_fail(scenario: Scenario, name: str) -> bool:
+    """Whether a dead letter may be missing: its topic may refuse it, or not keep it."""
+    topic = scenario.dead_letters(name)
+    if topic is None:
+        return False
+    spec = scenario.topics[topic]
+    few = spec.min_insync_replicas > spec.replication_factor
+    return bool(_of_brokers(scenario)) or few or not spec.settings.keys() <= _KEEPING
+
+
+def _anew(fault: str, reset: str) -> dict[str, _Answer]:
+    """Return what becomes possible if `__consumer_offsets` loses the group, which begins anew."""
+    shown = (*(_AGAIN if reset != "latest" else ()), *(_SKIPPED if reset != "earliest" else ()))
+    reason = f"{OFFSETS} may lose the group by {fault}, which then begins at {reset} again"
+    return dict.fromkeys(map(str, shown), (Likelihood.POSSIBLE, reason))
 
 
 def _answers(model: ShareModel, causes: Mapping[str, str]) -> dict[str, _Answer]:

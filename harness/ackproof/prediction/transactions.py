@@ -81,7 +81,7 @@ def predict(
     uncommitted = [
         name
         for name, group in scenario.workload.consumers.items()
-        if group.settings.isolation_level == "read_uncommitted"
+        if group.isolation_level == "read_uncommitted"
     ]
     zombies = _has_living_predecessors(scenario)
     searched = transactions.search(

@@ -190,6 +190,19 @@ def test_read_uncommitted_reads_aborted_records():
     assert "read-then-gone" not in predictions(asked)
 
 
+@pytest.mark.parametrize("client", ["librdkafka", "java"])
+def test_a_share_group_reads_aborted_records_unless_its_own_setting_excludes_them(client):
+    """By default a client reads what its library does; a share group by its setting."""
+    group = {"via": "share", "client": client}
+    asked = {"version": "4.4.0", "transactions": {"abort": "30%"}}
+    found = predictions(scenario(**asked, consumers={"workers": group}))
+    assert found["aborted-read"] == found["read-then-gone"] == "possible"
+    group["group_settings"] = {"share.isolation.level": "read_committed"}
+    found = predictions(scenario(**asked, consumers={"workers": group}))
+    assert found["aborted-read"] == "impossible"
+    assert "read-then-gone" not in found
+
+
 def test_a_producer_that_goes_on_beside_its_successor_may_be_a_zombie():
     pause = {"fault": "pause_client", "client": "producers", "successor": True}
     new = {"successor": "new"}

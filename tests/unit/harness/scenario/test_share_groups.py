@@ -102,7 +102,62 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a limit that is none": (
         scenario({**GROUP, "group_settings": {"share.delivery.count.limit": 0}}),
-        "0 is not a whole number from 1",
+        "0 is not a whole number from 2 to 10, which the brokers' group.share.min.delivery.count",
+    ),
+    "a lock that the brokers do not allow": (
+        scenario({**GROUP, "group_settings": {"share.record.lock.duration.ms": 4000}}),
+        "4000 is not a whole number from 15000 to 60000, which the brokers'",
+    ),
+    "a lock in words": (
+        scenario({**GROUP, "group_settings": {"share.record.lock.duration.ms": "30s"}}),
+        "'30s' is not a whole number from 15000 to 60000",
+    ),
+    "a limit of the brokers' that is none": (
+        scenario(
+            {**GROUP, "group_settings": {"share.record.lock.duration.ms": 4000}},
+            cluster={"settings": {"group.share.min.record.lock.duration.ms": "few"}},
+        ),
+        "4000 is not a whole number from few to 60000",
+    ),
+    "no reset": (
+        scenario({**GROUP, "group_settings": {"share.auto.offset.reset": "none"}}),
+        "'none' is not legal (earliest, latest or by_duration:PT1H)",
+    ),
+    "no isolation": (
+        scenario({**GROUP, "group_settings": {"share.isolation.level": "committed"}}),
+        "'committed' is not legal (read_committed or read_uncommitted)",
+    ),
+    "neither true nor false": (
+        scenario({**GROUP, "group_settings": {"share.renew.acknowledge.enable": 1}}),
+        "1 is not legal (true or false)",
+    ),
+    "a renewal that the group does not allow": (
+        scenario(
+            {
+                **GROUP,
+                "client": "java",
+                "acknowledge": ["renew"],
+                "group_settings": {"share.renew.acknowledge.enable": False},
+            }
+        ),
+        "the brokers then refuse to renew, and acknowledge has renew: remove one of them",
+    ),
+    "a limit for every group that is none": (
+        scenario(cluster={"settings": {"group.share.delivery.count.limit": "abc"}}),
+        "'abc' is not a whole number",
+    ),
+    "a lock of one broker": (
+        scenario(
+            cluster={"overrides": {1: {"settings": {"group.share.record.lock.duration.ms": 15000}}}}
+        ),
+        "a share group has one for all brokers, by which it is judged: set it in cluster.settings",
+    ),
+    "dead letters in the workload's topic": (
+        scenario(
+            {**GROUP, "group_settings": {"errors.deadletterqueue.topic.name": "orders"}},
+            topics={"orders": {"settings": {"errors.deadletterqueue.group.enable": True}}},
+        ),
+        "'orders' is a topic that the workload writes to, and a dead letter in it is none of its",
     ),
     "a word that is none": (
         scenario({**GROUP, "acknowledge": ["keep"]}),
@@ -338,6 +393,53 @@ def test_a_dead_letter_may_be_missing_if_a_write_of_it_may_fail(
     assert words["dead-letter-missing"] == predicts
     without = predict(validate(scenario({**GROUP, "acknowledge": [word]}, faults=faults)))
     assert "dead-letter-missing" not in without.predicted
+
+
+@pytest.mark.parametrize(
+    ("settings", "predicts"),
+    [
+        ({"min.insync.replicas": 2}, "impossible"),
+        ({"min.insync.replicas": 4}, "possible"),
+        ({"max.message.bytes": 50}, "possible"),
+        ({"retention.ms": 1000}, "possible"),
+    ],
+)
+def test_a_topic_may_refuse_or_remove_dead_letters_without_a_fault(
+    settings: dict[str, Any], predicts: str
+) -> None:
+    letters = {"settings": {**settings, "errors.deadletterqueue.group.enable": True}}
+    topics = {"orders": {}, "dlq.orders": letters}
+    own = {"errors.deadletterqueue.topic.name": "dlq.orders"}
+    document = scenario({**GROUP, "acknowledge": ["reject"], "group_settings": own}, topics=topics)
+    assert predict(validate(document)).predicted["dead-letter-missing"] == predicts
+
+
+@pytest.mark.parametrize(
+    ("reset", "possible"),
+    [
+        ("earliest", {"delivered-after-accept"}),
+        ("latest", {"undelivered", "archived-unprocessed"}),
+        ("by_duration:PT1H", {"delivered-after-accept", "undelivered", "archived-unprocessed"}),
+    ],
+)
+def test_a_group_that_the_offsets_topic_loses_begins_anew(reset: str, possible: set[str]) -> None:
+    """Seen on 4.2.2 (docs/how-to/share-groups.md)."""
+    group = {**GROUP, "group_settings": {"share.auto.offset.reset": reset}}
+    kill = predicted(scenario(group, faults=[KILL]))
+    lose = {"fault": "recreate_topic", "topic": "__consumer_offsets", "when": "9 acked"}
+    lost = predicted(scenario(group, faults=[KILL, lose]))
+    assert {lost[one] for one in possible} == {"possible"}
+    changed = {one for one in lost if lost[one] != kill[one]}
+    assert changed <= possible
+    assert changed
+
+
+@pytest.mark.parametrize("topic", ["__consumer_offsets", "__share_group_state"])
+def test_a_coordinator_that_starts_looks_for_its_groups_in_added_partitions(topic: str) -> None:
+    added = {"fault": "add_partitions", "topic": topic, "partitions": 8, "when": "9 acked"}
+    assert predicted(scenario(faults=[added]))["delivered-after-accept"] == "impossible"
+    assert predicted(scenario(faults=[KILL]))["delivered-after-accept"] == "impossible"
+    assert predicted(scenario(faults=[added, KILL]))["delivered-after-accept"] == "possible"
 
 
 def test_the_order_of_keys_is_never_promised() -> None:
