@@ -12,6 +12,7 @@ from typing import Literal
 from ackproof.prediction.clients import MARGIN_S, ClientPrediction, in_words
 from ackproof.prediction.resets import by_resets
 from ackproof.scenario.model import Scenario
+from ackproof.scenario.removal import removed_by
 from ackproof.scenario.share_groups import AUTO_OFFSET_RESET, LOCK_DURATION, TAKES_DEAD_LETTERS
 from ackproof.scenario.topics import OFFSETS, SHARES
 from ackproof.scenario.workload import ConsumerGroup
@@ -96,6 +97,9 @@ def predict(
     answers.append({str(Anomaly.UNORDERED): _NO_ORDER})
     if (by_fault := _of_brokers(scenario)) and may_lose(OFFSETS):
         answers.append(_anew(by_fault, str(own_reset)))
+    if head := [one for one in removed_by(scenario, scenario.workload.topic) if one.of_head]:
+        reason = f"{head[0].reason}, for which the model of share groups has no rule"
+        answers.append(dict.fromkeys(share_groups.ANOMALIES, (Likelihood.POSSIBLE, reason)))
     shown = {str(one) for one in OF_CLIENTS if one not in inapplicable(scenario)}
     for anomaly in dict.fromkeys(one for answer in answers for one in answer if one in shown):
         likelihood, reason = max(

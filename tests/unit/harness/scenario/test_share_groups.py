@@ -442,6 +442,13 @@ def test_a_coordinator_that_starts_looks_for_its_groups_in_added_partitions(topi
     assert predicted(scenario(faults=[added, KILL]))["delivered-after-accept"] == "possible"
 
 
+def test_nothing_is_excluded_if_retention_may_remove_records() -> None:
+    for key, word in (("segment.ms", "impossible"), ("retention.ms", "possible")):
+        topics = {"orders": {"settings": {key: 1000}}}
+        document = scenario(topics=topics, expect={"loss": "any", "diverged": "any"})
+        assert set(predicted(document).values()) == {word}
+
+
 def test_the_order_of_keys_is_never_promised() -> None:
     document = scenario()
     document["workload"]["keys"] = 3
