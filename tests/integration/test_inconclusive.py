@@ -73,7 +73,7 @@ def test_a_duplicate_behind_the_closing_record_makes_a_run_inconclusive(
     monkeypatch.setattr(Admin, "write_end_markers", write_and_repeat_a_record)
     verdict = judged(engine, tmp_path, SCENARIO[: SCENARIO.index("faults:")])
     assert verdict.verdict is Word.INCONCLUSIVE
-    assert "orders-0: 1 offsets after the closing record" in verdict.reason
+    assert "not read to its end: 1 offsets after the closing record" in verdict.reason
     assert (verdict.observed["duplicated"], verdict.observed["lost"]) == (0, 0)
 
 

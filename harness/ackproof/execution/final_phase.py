@@ -20,6 +20,7 @@ from ackproof.execution.run_state import RunCluster, RunState, now
 from ackproof.observation import broker_log
 from ackproof.progress import Reporter
 from ackproof.proxy.follower_fetches import topic_id
+from ackproof.runs.directory import table_rows
 from ackproof.scenario.model import Scenario
 from ackproof.scenario.removal import removes
 from ackproof.scenario.share_groups import AUTO_OFFSET_RESET, DEAD_LETTERS, DELIVERY_COUNT_LIMIT
@@ -255,7 +256,7 @@ def run_final_phase(
         )
         replicas.result()
     if scenario.senders.leave_no_gap:
-        run.troubles += appended_since(ends, cluster.admin.end_offsets)
+        mark_appended(ends, cluster, run)
 
 
 def other_settings(scenario: Scenario, in_force: Mapping[str, Mapping[str, str]]) -> list[str]:
@@ -343,22 +344,37 @@ def _added(scenario: Scenario, cluster: RunCluster) -> list[TopicPartition]:
 def appended_since(
     ends: Mapping[TopicPartition, int],
     end_offsets: Callable[[Sequence[TopicPartition]], Mapping[TopicPartition, int]],
-) -> list[str]:
-    """Return sentences on partitions with records after the closing record, which is at `ends`.
+) -> dict[TopicPartition, str]:
+    """Return the partitions with records after the closing record, which is at `ends`, in words.
 
     Such a record is a duplicate, or a send with unknown outcome, that was still in a broker, a
-    connection or the proxy. It was not compared.
+    connection or the proxy. It was not compared. Raises ClusterError.
+    """
+    now = end_offsets(list(ends))
+    return {
+        one: f"{now[one] - end - 1} offsets after the closing record at {end} were not compared"
+        for one, end in ends.items()
+        if now[one] > end + 1
+    }
+
+
+def mark_appended(ends: Mapping[TopicPartition, int], cluster: RunCluster, run: RunState) -> None:
+    """Note in `partition_ends` which partitions have records after the closing record.
+
+    What is absent from them is unseen then, and what was read beyond their end is not gone.
     """
     try:
-        now = end_offsets(list(ends))
+        appended = appended_since(ends, cluster.admin.end_offsets)
     except ClusterError as error:
-        return [f"the records after the closing records are unknown: {error.message}"]
-    return [
-        f"{topic}-{partition}: {now[topic, partition] - end - 1} offsets after the closing record "
-        f"at {end} were not compared"
-        for (topic, partition), end in ends.items()
-        if now[topic, partition] > end + 1
-    ]
+        run.troubles.append(f"the records after the closing records are unknown: {error.message}")
+        return
+    if not appended:
+        return
+    rows = table_rows(run.run_dir, "partition_ends")
+    for row in rows:
+        if row["complete"] and (reason := appended.get((row["topic"], row["partition"]))):
+            row |= {"complete": False, "reason": reason}
+    run.write("partition_ends", rows)
 
 
 def _stop_removal(scenario: Scenario, cluster: RunCluster, run: RunState) -> None:
