@@ -210,27 +210,31 @@ def _astray(tables: RunTables, run: StoredRun) -> DataFrame:
     )
 
 
-def _reads(run: StoredRun) -> DataFrame:
-    """Return the records of this run that consumers and the probe read."""
+def by_consumers(run: StoredRun) -> DataFrame:
+    """Return the records of this run that consumers read: `NAME`, offset, `read_at`, `reader`."""
     consumer = text(
         "consumer {} of {} with {}", F.col("consumer"), F.col("group"), F.col("isolation_level")
     )
     member = text("consumer {} of share group {}", F.col("consumer"), F.col("group"))
-    by_probe = (
-        run["probe"]
-        .where(F.col("action") == "read")
-        .select(
-            *NAME, "offset", F.col("answered_at").alias("read_at"), F.lit(_PROBE).alias("reader")
-        )
-    )
     columns = [*NAME, "offset", "read_at"]
     return (
         run["reads"]
         .select(*columns, consumer.alias("reader"))
         .unionByName(run["acquisitions"].select(*columns, member.alias("reader")))
-        .unionByName(by_probe)
         .where(F.col("producer").isNotNull())
     )
+
+
+def _reads(run: StoredRun) -> DataFrame:
+    """Return the records of this run that consumers and the probe read."""
+    by_probe = (
+        run["probe"]
+        .where((F.col("action") == "read") & F.col("producer").isNotNull())
+        .select(
+            *NAME, "offset", F.col("answered_at").alias("read_at"), F.lit(_PROBE).alias("reader")
+        )
+    )
+    return by_consumers(run).unionByName(by_probe)
 
 
 def _created_anew(run: StoredRun) -> DataFrame:

@@ -24,6 +24,7 @@ from __future__ import annotations
 from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks.anomaly_rows import as_anomalies, text
 from ackproof_spark.checks.check import Check, ClientCheck
+from ackproof_spark.checks.reads import by_consumers
 from ackproof_spark.reading.run_tables import NAME, RunTables, StoredRun
 from ackproof_spark.spark.functions import DataFrame, F
 from ackproof_spark.tables import Outcome
@@ -41,23 +42,14 @@ def aborted_reads(tables: RunTables) -> DataFrame:
 
 
 def aborted_reads_of_consumers(tables: RunTables, run: StoredRun) -> DataFrame:
-    """Return one row for each such record that a consumer read."""
+    """Return one row for each such record that a consumer read, also one of a share group."""
     aborted = tables.ledger.where(F.col("outcome") == Outcome.ABORTED)
-    given = (
-        run["reads"]
-        .where(F.col("producer").isNotNull())
-        .select(*NAME, "offset", "consumer", "group", "isolation_level")
-    )
+    given = by_consumers(run).select(*NAME, "offset", "reader")
     return as_anomalies(
         aborted.drop("offset").join(given, NAME),
         Anomaly.ABORTED_READ,
         tables=tables,
-        found=text(
-            "read by consumer {} of {} with {}",
-            F.col("consumer"),
-            F.col("group"),
-            F.col("isolation_level"),
-        ),
+        found=text("read by {}", F.col("reader")),
     )
 
 

@@ -150,6 +150,15 @@ def an_aborted_record_that_a_consumer_read_is_an_aborted_read(run: Run) -> None:
     run.process(0, 1, 2)
 
 
+@case("axa", (Anomaly.ABORTED_READ, 1), (Anomaly.READ_THEN_GONE, 1))
+def an_aborted_record_that_a_share_group_got_is_an_aborted_read(run: Run) -> None:
+    run.transaction(0, 0, 1)
+    for sequence in range(3):
+        when = {"poll": 0, "number": sequence, "read_at": at(100)}
+        run.add("acquisitions", sequence, delivery_count=1, **when)
+        run.process(sequence)
+
+
 @case("aaaaa", (Anomaly.REPROCESSED, 1), (Anomaly.UNPROCESSED, 2))
 def skipped_records_are_unprocessed_and_repeated_ones_reprocessed(run: Run) -> None:
     run.poll(0, 0, 1, 2)
