@@ -2,9 +2,9 @@
 
 Every second seed takes the schedule that `predictions_draw` draws for it, with a share group as its
 readers. The others have a fault of what only share groups need: their coordinator, their requests
-and their members, often beside the end of a broker. From `RESETS_FROM` on an
-administrator who changes its offsets is one of these. Earlier seeds have stored runs, and draw what
-they drew.
+and their members, often beside the end of a broker. From `LATER_FROM` on an administrator who
+changes its offsets is one of these, and the group may read records of transactions. Earlier seeds
+have stored runs, and draw what they drew.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from ackproof.scenario.share_groups import (
     DEAD_LETTERS,
     DELIVERY_COUNT_LIMIT,
     GROUP_SETTINGS,
+    ISOLATION_LEVEL,
     LOCK_DURATION,
     TAKES_DEAD_LETTERS,
 )
@@ -78,7 +79,7 @@ RESETS: tuple[Document, ...] = (
     *({"fault": "reset_offsets", "to": to} for to in ("earliest", "latest", 50)),
     {"fault": "delete_offsets"},
 )
-RESETS_FROM = 20_001
+LATER_FROM = 20_001
 
 _WORDS: tuple[str | list[str], ...] = (
     *(["accept"],) * 3,
@@ -92,10 +93,11 @@ _WORDS: tuple[str | list[str], ...] = (
 def with_share_group(drawn: Document, chance: random.Random, seed: int) -> Document:
     """Return a drawn scenario with a share group instead of its readers; it may be illegal."""
     workload = drawn["workload"]
-    workload.pop("transactions", None)  # the model of share groups has none
+    if seed < LATER_FROM:
+        workload.pop("transactions", None)
     workload |= {"rate": "200/s", "seconds": "2m"}  # each record takes several requests
     if seed % 2:
-        own = OWN if seed < RESETS_FROM else OWN + RESETS
+        own = OWN if seed < LATER_FROM else OWN + RESETS
         first = dict(own[seed // 2 % len(own)])
         begin = {"when": "400 acquired", "or_after": "15s"}
         faults = _reset(first) if first in RESETS else [_lasting(chance, first) | begin]
@@ -106,6 +108,9 @@ def with_share_group(drawn: Document, chance: random.Random, seed: int) -> Docum
         drawn["cluster"] = {"settings": drawn["cluster"]["settings"]}
         drawn["topics"]["orders"]["settings"]["min.insync.replicas"] = chance.choice((1, 2, 2))
     group = _group(chance, drawn["kafka"])
+    if "transactions" in workload:
+        level = chance.choice(("read_uncommitted", "read_committed"))
+        group["group_settings"][ISOLATION_LEVEL] = level
     if DEAD_LETTERS in group["group_settings"]:
         drawn["topics"]["dead"] = {"partitions": 1, "settings": {TAKES_DEAD_LETTERS: True}}
     workload["consumers"] = {"workers": group}

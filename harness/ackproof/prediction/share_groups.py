@@ -13,7 +13,12 @@ from ackproof.prediction.clients import MARGIN_S, ClientPrediction, in_words
 from ackproof.prediction.resets import by_resets
 from ackproof.scenario.model import Scenario
 from ackproof.scenario.removal import removed_by
-from ackproof.scenario.share_groups import AUTO_OFFSET_RESET, LOCK_DURATION, TAKES_DEAD_LETTERS
+from ackproof.scenario.share_groups import (
+    AUTO_OFFSET_RESET,
+    LOCK_DURATION,
+    SESSION_TIMEOUT,
+    TAKES_DEAD_LETTERS,
+)
 from ackproof.scenario.topics import OFFSETS, SHARES
 from ackproof.scenario.workload import ConsumerGroup
 from ackproof_faults.schedule.blocks import plain
@@ -196,7 +201,7 @@ def _disturbed(
                 for kind in _kinds(scenario, group, effect, fault.heal_after):
                     most[kind] = most.get(kind, 0) + (math.inf if kind == "slow" else once)
                     causes.setdefault(kind, fault.name)
-    if _lock_s(scenario, group) <= MARGIN_S:
+    if _seconds(scenario, group, LOCK_DURATION) <= MARGIN_S:
         most["slow"] = math.inf
         causes.setdefault("slow", "")
     if by_fault and may_lose(SHARES):
@@ -224,13 +229,19 @@ def _kinds(
     """Yield the disturbances by a client that misbehaves."""
     if effect.action == "ends":
         yield "crashes"
-    busy = effect.by if effect.action == "slows" else lasts
-    if effect.action in {"slows", "stalls"} and (
-        busy is None or busy + MARGIN_S > _lock_s(scenario, group)
-    ):
+    busy, patience = lasts, _seconds(scenario, group, LOCK_DURATION)
+    if effect.action == "slows":
+        busy = effect.by
+    else:  # it sends no heartbeats either
+        patience = min(patience, _seconds(scenario, group, SESSION_TIMEOUT))
+    if effect.action in {"slows", "stalls"} and (busy is None or busy + MARGIN_S > patience):
         yield "slow"
 
 
-def _lock_s(scenario: Scenario, group: ConsumerGroup) -> float:
-    of_brokers = scenario.cluster.settings.get(f"group.{LOCK_DURATION}", 30_000)
-    return float(str(group.group_settings.get(LOCK_DURATION, of_brokers))) / 1000
+#: The defaults of brokers, in milliseconds.
+_DEFAULTS = {LOCK_DURATION: 30_000, SESSION_TIMEOUT: 45_000}
+
+
+def _seconds(scenario: Scenario, group: ConsumerGroup, key: str) -> float:
+    of_brokers = scenario.cluster.settings.get(f"group.{key}", _DEFAULTS[key])
+    return float(str(group.group_settings.get(key, of_brokers))) / 1000

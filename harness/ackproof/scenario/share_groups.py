@@ -32,6 +32,7 @@ SINCE = (4, 2)
 AUTO_OFFSET_RESET = "share.auto.offset.reset"
 DELIVERY_COUNT_LIMIT = "share.delivery.count.limit"
 LOCK_DURATION = "share.record.lock.duration.ms"
+SESSION_TIMEOUT = "share.session.timeout.ms"
 ISOLATION_LEVEL = "share.isolation.level"
 RENEWS = "share.renew.acknowledge.enable"
 #: The topic for records that the group gives up (KIP-1191), and the setting with which that topic
@@ -45,7 +46,7 @@ GROUP_SETTINGS = {
     "share.heartbeat.interval.ms": SINCE,
     ISOLATION_LEVEL: SINCE,
     LOCK_DURATION: SINCE,
-    "share.session.timeout.ms": SINCE,
+    SESSION_TIMEOUT: SINCE,
     DELIVERY_COUNT_LIMIT: (4, 3),
     "share.assignment.interval.ms": (4, 3),
     "share.assignor.offload.enable": (4, 3),
@@ -59,7 +60,7 @@ GROUP_SETTINGS = {
 _RANGES = {
     "share.heartbeat.interval.ms": (5_000, 15_000),
     LOCK_DURATION: (15_000, 60_000),
-    "share.session.timeout.ms": (45_000, 60_000),
+    SESSION_TIMEOUT: (45_000, 60_000),
     DELIVERY_COUNT_LIMIT: (2, 10),
     "share.assignment.interval.ms": (0, 15_000),
     "share.partition.max.record.locks": (100, 4_000),

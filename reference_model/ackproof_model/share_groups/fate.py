@@ -56,9 +56,9 @@ class ShareModel:
     word: how each delivery of the record is acknowledged, or `ANY`. limit:
     share.delivery.count.limit. reset: share.auto.offset.reset; any other than earliest counts as
     latest. added: the record is written to a partition that was added to the topic, before the
-    group gets it. letters_fail: the group has a dead-letter topic, and a write to it may fail; the
-    leader does not try again (KIP-1191, `SharePartition`). most: of each of `KINDS`, how often it
-    happens at most; without a number, never.
+    group gets it. letters_fail: the group has a dead-letter topic, and a write to it may be
+    refused; then the leader does not try again (KIP-1191, `SharePartition`). most: of each of
+    `KINDS`, how often it happens at most; without a number, never.
     """
 
     kafka_version: str

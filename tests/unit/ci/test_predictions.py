@@ -179,8 +179,19 @@ def test_later_seeds_change_the_offsets_of_a_share_group_whose_members_are_down(
     assert drawn == to | {"delete_offsets"}
 
 
+def test_later_seeds_let_a_share_group_read_records_of_transactions(tmp_path: Path) -> None:
+    levels = set()
+    for seed in range(20_002, 20_042, 2):
+        path = drawing.draw(seed, with_share_group.VERSIONS, tmp_path, share_groups=True)
+        workload = load(path)[0].scenario.workload
+        level = workload.consumers["workers"].group_settings.get("share.isolation.level")
+        assert (level is None) is (workload.transactions is None)
+        levels.add(level)
+    assert levels == {None, "read_committed", "read_uncommitted"}
+
+
 def test_seeds_whose_runs_are_stored_draw_what_was_run(tmp_path: Path) -> None:
-    """Let new seeds draw what is new, from a number on, as `RESETS_FROM` does."""
+    """Let new seeds draw what is new, from a number on, as `LATER_FROM` does."""
     digest = sha256()
     for seed in range(10_001, 10_101, 5):
         path = drawing.draw(seed, ("4.2.2", "4.3.1", "4.4.0"), tmp_path, share_groups=True)

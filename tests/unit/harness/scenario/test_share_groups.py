@@ -513,6 +513,17 @@ def test_a_lock_expires_while_its_member_works(delay: int, lock: int, word: str)
     assert predicted(document)["redelivered"] == predicted(document)["reprocessed"] == word
 
 
+@pytest.mark.parametrize(("session_s", "word"), [(45, "impossible"), (15, "possible")])
+def test_a_member_that_is_paused_for_its_session_loses_its_records(
+    session_s: int, word: str
+) -> None:
+    pause = {"fault": "pause_client", "client": "consumer 0", "when": "9 acked", "heal_after": "8s"}
+    settings = {"share.session.timeout.ms": session_s * 1000}
+    cluster = {"settings": {"group.share.min.session.timeout.ms": 10_000}}
+    document = scenario({**GROUP, "group_settings": settings}, cluster=cluster, faults=[pause])
+    assert predicted(document)["redelivered"] == word
+
+
 @pytest.mark.parametrize(
     ("to", "possible"),
     [("latest", {"undelivered", "archived-unprocessed"}), ("earliest", {"replayed"})],
