@@ -172,6 +172,11 @@ EVENTS: Mapping[Failure, Event] = {
 #: Failures of routine operation, of which a promise of "any 1 failure" speaks; RECREATED only where
 #: no volume holds the logs.
 ORDINARY = (Failure.CRASH, Failure.CLEAN_RESTART, Failure.RECREATED, Failure.LEADER_MOVE)
+#: Those by which a topic of Kafka's own loses its newest records.
+OF_TOPICS = (
+    *ORDINARY,
+    *(Failure.POWER_LOSS, Failure.DISK_REPLACED, Failure.LAG, Failure.LOST_SESSION, Failure.RACK),
+)
 #: Failures after which a log may lack records.
 LOG_LOST = frozenset(failure for failure, event in EVENTS.items() if event.loses_log)
 #: Failures that are alike: what a broker does in each. Those that leave its log come first.

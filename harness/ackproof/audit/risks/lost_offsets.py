@@ -17,7 +17,7 @@ from ackproof.audit.effective import (
     of_offsets_topic,
     offsets_replicas,
 )
-from ackproof.audit.failure import Failure, covers
+from ackproof.audit.failure import OF_TOPICS, Failure, covers
 from ackproof.audit.losses import KIND as LOSSES
 from ackproof.audit.replication import losing, losing_sets, replication_of, waiting
 from ackproof.audit.risk import Kind, Subject, Text
@@ -57,17 +57,7 @@ KIND = Kind(
     title="the offsets topic loses committed offsets",
     subject=Subject.CONSUMERS,
     texts=dict.fromkeys((Effect.UNPROCESSED, Effect.REPROCESSED, Effect.READS_STOP), _TEXT),
-    failures=(
-        Failure.CRASH,
-        Failure.CLEAN_RESTART,
-        Failure.RECREATED,
-        Failure.LEADER_MOVE,
-        Failure.POWER_LOSS,
-        Failure.DISK_REPLACED,
-        Failure.LAG,
-        Failure.LOST_SESSION,
-        Failure.RACK,
-    ),
+    failures=OF_TOPICS,
     removed_by={OFFSETS: "3", MINIMUM: "2, of __consumer_offsets", **_OF_LOSSES},
 )
 

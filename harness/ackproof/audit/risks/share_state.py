@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ackproof.audit.answer import Decision, Effect, Risk
 from ackproof.audit.effective import of_broker
-from ackproof.audit.failure import Failure
+from ackproof.audit.failure import OF_TOPICS, Failure
 from ackproof.audit.replication import losing
 from ackproof.audit.risk import Kind, Subject, Text, decision
 from ackproof.audit.setups import UNCLEAN, Setup
@@ -34,17 +34,7 @@ KIND = Kind(
             ),
         )
     },
-    failures=(
-        Failure.CRASH,
-        Failure.CLEAN_RESTART,
-        Failure.RECREATED,
-        Failure.LEADER_MOVE,
-        Failure.POWER_LOSS,
-        Failure.DISK_REPLACED,
-        Failure.LAG,
-        Failure.LOST_SESSION,
-        Failure.RACK,
-    ),
+    failures=OF_TOPICS,
     removed_by={key: str(value) for key, value in _SAFE.items()},
 )
 
