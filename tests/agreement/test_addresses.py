@@ -126,6 +126,7 @@ def checked(place: Path | str) -> tuple[int, Any]:
     return done.returncode, json.loads(done.stdout)
 
 
+@pytest.mark.slow
 def test_a_run_is_judged_at_its_address_and_in_the_session_of_the_caller(
     spark: SparkSession, lake: Path, tmp_path: Path
 ) -> None:

@@ -300,6 +300,7 @@ def test_the_advised_steps_keep_what_the_last_replica_lost_with_its_power(
             assert len(set(range(1000)) - found) == together["offsets_lost_for_certain"] > 0
 
 
+@pytest.mark.slow
 def test_a_running_cluster_is_asked_about_restarts(cluster: KafkaCluster) -> None:
     safe = TopicSpec.model_validate({"assignment": [[2, 1, 3]], "settings": MINIMUM_2})
     cluster.create_topics({"safe": safe})

@@ -180,7 +180,6 @@ def test_offsets_of_a_group_change_once_it_has_no_members(
     committed = operated.interfaces.metadata.committed
     for operation, offset in (
         (fault("reset_offsets", **group, to="latest"), 2),
-        (fault("reset_offsets", **group, to=1), 1),
         (fault("delete_offsets", **group), None),
     ):
         recover(operated, in_force(operated, operation))

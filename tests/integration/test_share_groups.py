@@ -181,6 +181,7 @@ def test_a_java_consumer_that_is_killed_leaves_what_it_acquired_and_processed(
     assert len(tables["effects"]) == SENDS - polled + polled // 2
 
 
+@pytest.mark.slow
 def test_a_java_client_accepts_a_poll_with_the_next_one(
     filled: KafkaCluster, tmp_path: Path
 ) -> None:

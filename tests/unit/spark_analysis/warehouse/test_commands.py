@@ -107,8 +107,7 @@ def test_an_address_that_cannot_be_written_is_refused_by_name(spark, ackproof, t
 
 
 @pytest.mark.spark
-@pytest.mark.usefixtures("few_rows")
-def test_views_and_info_and_the_page_of_a_loaded_warehouse(loaded, ackproof, tmp_path):
+def test_views_and_info_of_a_loaded_warehouse(loaded, ackproof):
     place = loaded.storage.address
     code, script, _ = ackproof("warehouse", "views", place)
     assert code == ExitCode.HOLDS
@@ -117,12 +116,18 @@ def test_views_and_info_and_the_page_of_a_loaded_warehouse(loaded, ackproof, tmp
     code, message, _ = ackproof("warehouse", "info", place)
     assert code == ExitCode.HOLDS
     assert f"{loaded.format}, version 8" in message
-    page = tmp_path / "page.html"
-    assert ackproof("dashboard", place, "--to", page)[0] == ExitCode.HOLDS
-    assert "acks=1 with linger.ms=50" in page.read_text()
     code, _, message = ackproof("warehouse", "views", place, "--schema", "a b")
     assert code == ExitCode.USAGE
     assert "'a b' is no name of a schema" in message
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.usefixtures("few_rows")
+def test_the_page_of_a_loaded_warehouse(loaded, ackproof, tmp_path):
+    page = tmp_path / "page.html"
+    assert ackproof("dashboard", loaded.storage.address, "--to", page)[0] == ExitCode.HOLDS
+    assert "acks=1 with linger.ms=50" in page.read_text()
 
 
 @pytest.mark.spark
