@@ -112,13 +112,13 @@ class Cells:
         )
 
     def acked_ends(self) -> Grouping:
-        """Return the highest acked offset plus 1 of each partition, in the cell of the ack."""
+        """Return lowest acked offset and highest plus 1 of each partition, in the ack's cell."""
         return Grouping(
             table="ledger",
             columns=("topic", "partition", "outcome", "offset", "resolved_at"),
             derive=self._derive_acked_ends,
             keys=("cell", "topic", "partition"),
-            values={"end": "max"},
+            values={"end": "max", "begin": "min"},
         )
 
     def read_ends(self) -> Grouping:
@@ -185,7 +185,8 @@ class Cells:
     def _derive_acked_ends(self, batch: pa.RecordBatch) -> pa.Table:
         known = pc.and_(pc.is_valid(batch["offset"]), pc.is_valid(batch["resolved_at"]))
         acked = pc.equal(batch["outcome"].cast(pa.string()), str(Outcome.ACKED))
-        return self._ends(batch.filter(pc.and_(known, acked)), "resolved_at")
+        batch = batch.filter(pc.and_(known, acked))
+        return self._ends(batch, "resolved_at").append_column("begin", batch["offset"])
 
     def _ends(self, batch: pa.RecordBatch, time: str, *more: str) -> pa.Table:
         return pa.table(

@@ -98,6 +98,7 @@ class _Totals(_Counts):
     first: int | None = None
     last: int = 0
     newest: int = 0
+    least_acked: int = NO_OFFSET
     #: Number of the last window that was written, and the highest acked and read offsets then.
     written: int | None = None
     written_acked: int = NO_OFFSET
@@ -183,7 +184,7 @@ class Partition:
             "read": totals.read,
             "acked_offset": _known(totals.acked_offset),
             "read_offset": _known(totals.read_offset),
-            "lag": _lag(totals.acked_offset, totals.read_offset),
+            "lag": _lag(totals.acked_offset, totals.read_offset, totals.least_acked),
             "unseen": len(self.unseen),
             "candidates": int(self.unseen["raised"].sum()),
         }
@@ -231,6 +232,9 @@ class Partition:
                 whole.read += counts[3]
             acked = events[here & (events["kind"] == Kind.ACKED) & (events["offset"] != NO_OFFSET)]
             if len(acked):
+                least = int(acked["offset"].min())
+                known = totals.least_acked != NO_OFFSET
+                totals.least_acked = min(least, totals.least_acked) if known else least
                 latest = int(acked["at"].max())
                 offset = int(acked["offset"][acked["at"] == latest].max())
                 for whole in (totals, self._window(latest)):
@@ -306,7 +310,7 @@ class Partition:
             "read": window.read,
             "acked_per_s": window.acked / (self.width / 1e6),
             "availability": availability(totals.spans, first, min(end, totals.last)),
-            "lag": _lag(totals.written_acked, totals.written_read),
+            "lag": _lag(totals.written_acked, totals.written_read, totals.least_acked),
             "unseen": int(here.sum()),
             "candidates": int(self.unseen["raised"][here].sum()),
         }
@@ -316,10 +320,9 @@ def _known(offset: int) -> int | None:
     return None if offset == NO_OFFSET else offset
 
 
-def _lag(acked: int, read: int) -> int | None:
-    if acked == NO_OFFSET:
-        return None
-    return max(0, acked - read) if read != NO_OFFSET else acked + 1
+def _lag(acked: int, read: int, least: int) -> int | None:
+    """Return the lag as `warehouse.timelines.lag` defines it, of a partition; all are offsets."""
+    return None if acked == NO_OFFSET else max(0, acked - max(read, least - 1))
 
 
 def with_acks(spans: Spans, at: npt.NDArray[np.int64], *, gap: int) -> Spans:

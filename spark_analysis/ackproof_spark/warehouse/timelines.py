@@ -102,8 +102,8 @@ def lag(ledger: DataFrame, reads: DataFrame, seconds: DataFrame) -> DataFrame:
     """Return `run_id`, `s` and the highest `lag` of a group at the end of each second.
 
     `seconds` has the run's seconds: `run_id`, `s`. A group's lag is the sum over partitions of the
-    highest acked offset minus the highest offset that the group read; before its first read, minus
-    the offset before the first acked one. There is no row before the first ack with an offset, and
+    highest acked offset minus the highest offset that the group read, or minus the offset before
+    the first acked one if that is higher. There is no row before the first ack with an offset, and
     for runs without consumers.
     """
     sends = ledger.where((F.col("outcome") == Outcome.ACKED) & F.col("offset").isNotNull())
@@ -116,7 +116,7 @@ def lag(ledger: DataFrame, reads: DataFrame, seconds: DataFrame) -> DataFrame:
     by_partition = Window.partitionBy("group", *PARTITION)
     until_now = by_partition.orderBy("s").rowsBetween(Window.unboundedPreceding, 0)
     first = F.min("lowest").over(by_partition) - 1
-    behind = F.max("acked").over(until_now) - F.coalesce(F.max("read").over(until_now), first)
+    behind = F.max("acked").over(until_now) - F.greatest(F.max("read").over(until_now), first)
     return (
         reads.select("run_id", "group")
         .distinct()

@@ -170,13 +170,22 @@ def _numbers(values: _Floats) -> list[float | None]:
 def _unread(
     bins: _Bins, acked: Sequence[dict[str, Any]], read: Sequence[dict[str, Any]]
 ) -> dict[str, list[int]]:
-    """Return, for each group, the acked offsets that it has not read at the end of each bin."""
+    """Return, for each group, the acked offsets that it has not read at the end of each bin.
+
+    Before its first read these are all from the first acked one on, as in the warehouse
+    (`timelines.lag`): a topic that was there before the run does not begin at 0.
+    """
     acked_ends, unread = _end_offsets(bins, acked), {}
+    begins: dict[tuple[str, int], int] = {}
+    for row in acked:
+        partition = row["topic"], row["partition"]
+        begins[partition] = min(begins.get(partition, row["begin"]), row["begin"])
     by_group = sorted(read, key=lambda row: row["group"])
     for group, rows in groupby(by_group, key=lambda row: row["group"]):
         read_ends, behind = _end_offsets(bins, list(rows)), np.zeros(bins.count, dtype=np.int64)
         for partition, end in acked_ends.items():
-            behind += np.maximum(0, end - read_ends.get(partition, 0))
+            read_end = np.maximum(read_ends.get(partition, 0), begins[partition])
+            behind += np.maximum(0, end - read_end)
         unread[group] = behind.tolist()
     return unread
 
