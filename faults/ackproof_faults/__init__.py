@@ -81,6 +81,7 @@ from ackproof_faults.network.link import LinkFault as LinkFault
 from ackproof_faults.network.slowed import Bandwidth as Bandwidth
 from ackproof_faults.network.slowed import Latency as Latency
 from ackproof_faults.network.slowed import PacketLoss as PacketLoss
+from ackproof_faults.operations.busy_coordinator import BusyCoordinator as BusyCoordinator
 from ackproof_faults.operations.groups import DeleteOffsets as DeleteOffsets
 from ackproof_faults.operations.groups import ResetOffsets as ResetOffsets
 from ackproof_faults.operations.nodes import AddBroker as AddBroker

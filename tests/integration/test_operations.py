@@ -9,7 +9,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from confluent_kafka import Consumer, KafkaException
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import NewTopic
 from docker import DockerClient
 
@@ -86,6 +86,30 @@ def leader_by(cluster: KafkaCluster, broker: int, topic: str) -> int | None:
     """Return who leads the topic's partition 0, as this broker tells it."""
     view = cluster.partitions_known_to(broker).get((topic, 0))
     return view.leader if view else None
+
+
+@pytest.mark.slow
+def test_other_requests_of_a_group_wait_for_its_busy_coordinator(engine: DockerClient) -> None:
+    spec = ClusterSpec(brokers=1, heap="1g", settings={"offsets.topic.num.partitions": 1})
+    with boot(engine, spec) as cluster:
+        cluster.create_topics({"orders": TopicSpec(partitions=1, replication_factor=1)})
+        consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "billing"})
+        partition = TopicPartition("orders", 0, 1)
+
+        def committed() -> bool:
+            try:
+                consumer.commit(offsets=[partition], asynchronous=False)
+            except KafkaException:
+                return False  # the coordinator is not there yet
+            return True
+
+        until(committed, "the offset cannot be committed")
+        guard = in_force(cluster, fault("busy_coordinator", target=1, group="billing"))
+        with pytest.raises(KafkaException):
+            consumer.committed([partition], timeout=1)
+        recover(cluster, guard)
+        assert consumer.committed([partition], timeout=10)[0].offset == 1
+        consumer.close()
 
 
 @pytest.mark.slow

@@ -20,6 +20,7 @@ SHAPE = Shape(
 FIELDS: dict[str, dict[str, object]] = {
     "add_partitions": {"topic": "orders", "partitions": 4},
     "alter_config": {"topic": "orders", "key": "retention.ms", "value": 1000},
+    "busy_coordinator": {"group": "billing"},
     "change_replication_factor": {"topic": "orders", "replication_factor": 2},
     "crash_client": {"client": "producer 0"},
     "pause_client": {"client": "consumers"},
