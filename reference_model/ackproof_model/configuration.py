@@ -108,6 +108,9 @@ class Profile:
         transactions in progress, from 2.5 (KIP-447).
     clients_truncate: clients compare leader epochs after an election (KIP-320), from 2.4: before,
         metadata has no reliable epochs (`MetadataResponse.hasReliableLeaderEpochs`).
+    acks_truncated_commits: until it is unloaded, a coordinator takes the high watermark of the next
+        leader's records for that of its own; from 4.0 to 4.1.2, in 4.2.0, 4.2.1 and 4.3.0
+        (KAFKA-20634).
 
     `share_groups` only:
     share_groups: brokers have share groups (KIP-932) in general availability, from 4.2.
@@ -147,6 +150,7 @@ class Profile:
     skips_markers: bool = field(default=True, metadata=_BY_AUDITS)
     group_fencing: bool = field(default=True, metadata=_BY_NONE_OF_THEM)
     clients_truncate: bool = field(default=True, metadata=_BY_AUDITS)
+    acks_truncated_commits: bool = field(default=False, metadata=_BY_NONE_OF_THEM)
     share_groups: bool = field(default=True, metadata=_BY_NONE_OF_THEM)
     added_share_partitions_from_begin: bool = field(default=True, metadata=_BY_AUDITS)
     share_start_only_moves_on: bool = field(default=True, metadata=_BY_NONE_OF_THEM)
@@ -209,6 +213,13 @@ class Profile:
         return 6.0 if self.short_timers else 18.0
 
 
+#: The releases between these have KAFKA-20634, whose mend the next release of each line has.
+_ACKS_TRUNCATED_COMMITS = (
+    ((4, 0, 0), (4, 0, 2)),
+    ((4, 1, 0), (4, 1, 2)),
+    ((4, 2, 0), (4, 2, 1)),
+    ((4, 3, 0), (4, 3, 0)),
+)
 #: Since this version, logs and records have leader epochs (KIP-98, KIP-101).
 LEADER_EPOCHS_SINCE = (0, 11)
 #: Since this version, a replica's directory is part of its assignment (KIP-858).
@@ -246,6 +257,9 @@ def _profile(patch: tuple[int, ...]) -> Profile:
         skips_markers=version >= (4, 3),
         group_fencing=version >= (2, 5),
         clients_truncate=version >= (2, 4),
+        acks_truncated_commits=any(
+            first <= patch <= last for first, last in _ACKS_TRUNCATED_COMMITS
+        ),
         share_groups=version >= (4, 2),
         added_share_partitions_from_begin=version >= (4, 4),
         share_start_only_moves_on=version >= (4, 4),

@@ -105,6 +105,7 @@ ELSEWHERE = {
     "transactions_v2": "test_known_results: protocol 2 is refused before 4.0",
     "double_bump": "test_claims: the error code of B16 in 4.0.0",
     "first_sequence_zero": "conformance/log_cases: Kafka's own log of each version",
+    "acks_truncated_commits": "prediction/test_clients: B59, on versions around it",
     "share_groups": "audit/test_effects: a version before 4.2 has no risk of theirs",
     "added_share_partitions_from_begin": "agreement/test_share_groups: B37 on 4.3.1 and 4.4.0",
     "share_start_only_moves_on": "conformance/share_cases: Kafka's own coordinator of each version",

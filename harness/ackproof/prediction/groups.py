@@ -18,7 +18,7 @@ from ackproof.scenario.model import Scenario
 from ackproof.scenario.topics import OFFSETS
 from ackproof.scenario.types import FORWARDING_TIMEOUT_MS, Commit
 from ackproof.scenario.workload import ConsumerGroup
-from ackproof_model import Likelihood, consumer_groups, transactions
+from ackproof_model import Likelihood, Profile, consumer_groups, transactions
 from ackproof_model.consumer_groups import OffsetBudgets, OffsetModel
 from ackproof_model.effects import Disturbance
 from ackproof_model.kafka_settings import AUTO_OFFSET_RESET, REQUEST_TIMEOUT_MS
@@ -87,6 +87,7 @@ def _question(
         "crashes": _cause(scenario, "ends"),
         "delays": disturbed.get(Disturbance.LATE_OFFSETS, ""),
         "failed_commits": disturbed.get(Disturbance.UNANSWERED, ""),
+        "offset_losses": _of_lost_offsets(scenario, disturbed, may_lose),
     }
     if group.via == "assign":  # members that subscribe ask the coordinator that they joined
         causes["stale_fetches"] = disturbed.get(Disturbance.DEPOSED, "")
@@ -101,7 +102,6 @@ def _question(
             **{kind: int(bool(cause)) for kind, cause in causes.items()},
             rebalances=int(group.via == "subscribe"),
             failed_effects=int(bool(forwards and causes["failed_commits"])),
-            offset_losses=int(bool(faults) and may_lose(OFFSETS)),
             log_losses=int(bool(faults) and may_lose_visible()),
             in_all=IN_ALL,
         ),
@@ -215,6 +215,19 @@ def _cause(scenario: Scenario, action: str) -> str:
 def _of_brokers(scenario: Scenario) -> str:
     """Return the name of the first fault that touches brokers, or ''."""
     return next((one.name for one in scenario.every_fault if one.touches_brokers), "")
+
+
+def _of_lost_offsets(
+    scenario: Scenario,
+    disturbed: Mapping[Disturbance, str],
+    may_lose: Callable[[str], bool],
+) -> str:
+    """Return the fault by which acked commits may be lost, or ''."""
+    if (fault := _of_brokers(scenario)) and may_lose(OFFSETS):
+        return fault
+    moves = disturbed.get(Disturbance.MOVES, "")
+    truncates = moves and Profile.of(scenario.kafka).acks_truncated_commits
+    return f"{moves}; KAFKA-20634" if truncates else ""
 
 
 def _commit_words(group: ConsumerGroup) -> str:

@@ -250,6 +250,7 @@ def test_predictions_for_a_group_with_a_member_that_is_killed(commit, expected):
 
 
 CRASH = {"fault": "crash_client", "client": "consumers"}
+MOVE = {"fault": "preferred_election", "topic": "__consumer_offsets"}
 ADD = {"fault": "add_partitions", "topic": "orders", "partitions": 4}
 
 
@@ -335,6 +336,30 @@ def test_lost_offsets_do_not_affect_a_running_member():
         "unprocessed": "impossible",
         "reprocessed": "impossible",
     }
+
+
+@pytest.mark.parametrize(
+    ("version", "fault", "reprocessed"),
+    [
+        ("3.9.2", MOVE, "impossible"),
+        ("4.0.0", MOVE, "possible"),
+        ("4.1.2", MOVE, "possible"),
+        ("4.1.2", CRASH, "impossible"),  # the coordinator stays
+        ("4.2.1", MOVE, "possible"),
+        ("4.2.2", MOVE, "impossible"),
+        ("4.3.0", MOVE, "possible"),
+        ("4.3.1", MOVE, "impossible"),
+        ("4.4.0", MOVE, "impossible"),
+    ],
+)
+def test_b59_a_coordinator_that_moves_may_ack_a_commit_that_was_truncated(
+    version, fault, reprocessed
+):
+    group = {"commit": "transaction", "into": ["invoices"]}
+    asked = scenario(fault, CRASH, version=version, consumers={"billing": group})
+    assert predictions(asked)["reprocessed"] == reprocessed
+    said = "committed offsets that the coordinator's partition loses (preferred_election; "
+    assert (f"{said}KAFKA-20634)" in reasons(asked)["reprocessed"]) == (reprocessed == "possible")
 
 
 def test_forwarding_without_transactions_repeats_records_without_ack():
