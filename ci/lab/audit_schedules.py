@@ -264,7 +264,7 @@ def _realized(question: Question, counts: Counts) -> Plan | None:
         {(kind, ANY): int(getattr(counts, field)) for field, kind in _OPERATIONS.items()}
     )
     for patient in (True, False):
-        reached = explored(model, +allowed, most=MOST_OPERATIONS, patient=patient)
+        reached = explored(model, [+allowed], most=MOST_OPERATIONS, patient=patient)
         for stages in islice(reached, _MOST_SCHEDULES):
             if stages[-1].settled and lost(stages[-1].plan_state.state):
                 plan = completed(model, stages)

@@ -44,7 +44,6 @@ REGISTERED = (
 )
 #: Modules of fewer than 40 lines with a single importer, each with the reason not to be part of it.
 SMALL = {
-    "ackproof.exploration.guarantee": "a pure rule, beside a loop with effects",
     "ackproof_spark.spark.executor_zip": "a command of its own, too",
 }
 

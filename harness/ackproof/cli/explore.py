@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class _Budget(Limits):
     """The limits of `plan`, together at most two unless the user says more."""
 
-    in_all: Annotated[int, typer.Option(min=1, max=7, help="Maximum of these five together.")] = 2
+    in_all: Annotated[int, typer.Option(min=1, max=7, help="Maximum of these seven together.")] = 2
 
 
 @options.grouped

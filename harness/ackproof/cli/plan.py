@@ -37,7 +37,9 @@ class Limits:
     clean_stops: Annotated[int, _at_most("controlled shutdowns (SIGTERM)")] = 0
     shrinks: Annotated[int, _at_most("ISR shrinks because of lag")] = 2
     fencings: Annotated[int, _at_most("expired sessions of living brokers")] = 0
-    in_all: Annotated[int, typer.Option(min=1, max=7, help="Maximum of these five together.")] = 3
+    leader_moves: Annotated[int, _at_most("planned elections")] = 0
+    reassignments: Annotated[int, _at_most("moves of the first replica, and cancellations")] = 0
+    in_all: Annotated[int, typer.Option(min=1, max=7, help="Maximum of these seven together.")] = 3
 
 
 @options.grouped

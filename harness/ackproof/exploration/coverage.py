@@ -53,7 +53,8 @@ def reached(scenario: Scenario, budgets: Budgets, *, max_states: int) -> Reached
     if not budgets.perturbations:
         raise ScenarioError(
             "the budget allows no perturbation, so there is nothing to explore",
-            hint="Raise one of --kills, --power-losses, --clean-stops, --shrinks and --fencings.",
+            hint="Raise one of --kills, --power-losses, --clean-stops, --shrinks, --fencings, "
+            "--leader-moves and --reassignments.",
         )
     asked = question(scenario, budgets)
     free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

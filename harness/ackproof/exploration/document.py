@@ -161,6 +161,8 @@ _OPERATIONS = {
     OperationKind.LAG: "stop replication of",
     OperationKind.WITHHOLD: "stop fetches from",
     OperationKind.CUT_OFF: "cut off from the controllers",
+    OperationKind.HOLD_FETCHES: "hold fetches by",
+    OperationKind.HOLD_METADATA: "hold metadata of",
 }
 
 
@@ -170,6 +172,10 @@ def _operation(operation: Operation, brokers: Sequence[int]) -> str:
     if operation.ends is not None:
         return f"end: {_OPERATIONS[operation.ends]} {broker}"
     words = f"{_OPERATIONS.get(operation.kind, operation.kind)} {broker}"
+    if operation.kind is OperationKind.CANCEL:
+        words = "cancel the move"
+    elif operation.to:
+        words = f"move to {', '.join(str(brokers[one]) for one in operation.to)}"
     return words if operation.settled else f"{words} and at once"
 
 

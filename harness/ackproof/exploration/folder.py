@@ -18,7 +18,7 @@ import fcntl
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import count
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -33,9 +33,9 @@ from ackproof.runs.directory import MOST_BYTES, disk_errors, write_model
 from ackproof.runs.verdict import Record
 from ackproof.scenario.loader import dump
 from ackproof.scenario.model import Scenario
-from ackproof_model.adversary import AdversaryModel
+from ackproof_model.adversary import AdversaryModel, search
 from ackproof_model.coverage import Reached
-from ackproof_model.planning import Operations, plans_to
+from ackproof_model.planning import Operations, plans_to, realized
 
 _M = TypeVar("_M", bound=BaseModel)
 
@@ -117,7 +117,10 @@ class Folder:
         path = self.path / "ways.json"
         if not path.exists():
             say("planning schedules")
-            plans = plans_to(everything.model, everything.pairs).values()
+            plans = [*plans_to(everything.model, everything.pairs).values()]
+            answer = search(replace(everything.model, reduction=True))
+            if answer.lost and (loss := realized(answer)) is not None:
+                plans.append(loss)
             schedules = dict.fromkeys(plan.operations for plan in plans)
             with self._locked("opening"):
                 write_model(path, _Schedules(sorted(schedules, key=str)), indent=None)

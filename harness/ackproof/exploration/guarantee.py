@@ -14,15 +14,24 @@ from ackproof_model.adversary import AdversaryModel
 from ackproof_model.planning import OperationKind, Operations
 
 
+def promised(model: AdversaryModel, operations: Operations) -> bool:
+    """Whether Kafka promises to keep acked records in a schedule."""
+    policy = model.policy
+    if policy.acks != "all" or policy.unclean_election:
+        return False
+    return len(_cut(model, operations)) <= (policy.min_isr - 1 if policy.elr else 0)
+
+
+def _cut(model: AdversaryModel, operations: Operations) -> set[int]:
+    """Return the brokers that lose the end of a log."""
+    cut = {one.broker for one in operations if one.kind is OperationKind.LOSE_POWER}
+    return set() if model.flush_every_record else cut
+
+
 def broken(model: AdversaryModel, operations: Operations, verdict: Verdict) -> Finding | None:
     """Return the finding of a run that lost what Kafka promises to keep, else None."""
-    lost, policy = verdict.observed["lost"], model.policy
-    if not lost or policy.acks != "all" or policy.unclean_election:
-        return None
-    cut = {one.broker for one in operations if one.kind is OperationKind.LOSE_POWER}
-    if model.flush_every_record:
-        cut = set()
-    if len(cut) > (policy.min_isr - 1 if policy.elr else 0):
+    lost, cut = verdict.observed["lost"], _cut(model, operations)
+    if not lost or not promised(model, operations):
         return None
     cuts = f"only {len(cut)} of {model.replicas} brokers" if cut else "no broker"
     cases = ", ".join(sorted({cause.case for cause in verdict.causes}))

@@ -3,11 +3,12 @@
 The schedule is a function of the seed, the number of the run and these results, so that a stored
 exploration can be followed again.
 
-What was found is examined before anything else (`examined`). Otherwise it aims at the pairs that
-are missing: the planner's schedule that passes through the most of them for its length comes first.
-A schedule that has run and did not pass through them comes again only as long as it has many. Once
-none is left it mutates the schedule of a run that passed through new pairs, as a fuzzer does: the
-more pairs were new, the more often.
+What was found is examined before anything else (`examined`). Then come the planner's schedules that
+lose records which Kafka promises to keep. Otherwise it aims at the pairs that are missing: the
+planner's schedule that passes through the most of them for its length comes first. A schedule that
+has run and did not pass through them comes again only as long as it has many. Once none is left it
+mutates the schedule of a run that passed through new pairs, as a fuzzer does: the more pairs were
+new, the more often.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from dataclasses import dataclass
 from random import Random
 
 from ackproof.exploration.examined import examination
+from ackproof.exploration.guarantee import promised
 from ackproof.exploration.results import Proposal, Results, Schedule, certain_pairs
 from ackproof_model.adversary import AdversaryModel
 from ackproof_model.coverage import Pair
@@ -28,6 +30,8 @@ RECORDS = (5, 20, 60)
 
 #: The share of the schedules that are mutated although some could be aimed.
 _MUTATED = 0.2
+#: A schedule that loses by the model has so many tries: on brokers it may need some luck.
+_LOSING_TRIES = 3
 #: A run without operations takes as long as this many.
 _FIXED = 2
 #: How often a mutation of another parent is tried, so that no schedule runs twice.
@@ -36,10 +40,14 @@ _TRIES = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ways:
-    """The planner's schedules within the budgets of a model, and the pairs each passes through."""
+    """The planner's schedules within the budgets of a model, and the pairs each passes through.
+
+    losing: those that lose records which Kafka promises to keep, by the model.
+    """
 
     model: AdversaryModel
     pairs: Mapping[Operations, frozenset[Pair]]
+    losing: tuple[Operations, ...] = ()
 
     @classmethod
     def of(cls, model: AdversaryModel, schedules: Sequence[Operations]) -> Ways:
@@ -49,7 +57,12 @@ class Ways:
             for each, plan in plans.items()
             if plan is not None
         }
-        return cls(model=model, pairs=pairs)
+        losing = (
+            each
+            for each, plan in plans.items()
+            if plan is not None and plan.lost and promised(model, each)
+        )
+        return cls(model=model, pairs=pairs, losing=tuple(sorted(losing, key=len)))
 
     def plans_to(self, wanted: Collection[Pair]) -> dict[Pair, Plan]:
         """Return the plan of the shortest of these schedules through each pair."""
@@ -74,6 +87,10 @@ def next_schedule(
     chance = Random(f"explore {seed} {number}")  # noqa: S311 - repeatable, not secret
     before = [*(one.proposal.schedule for one in results.values()), *begun]
     tried = Counter(one.operations for one in before)
+    for each in ways.losing:
+        if tried[each] < _LOSING_TRIES:
+            schedule = Schedule(operations=each, records=chance.choice(RECORDS[1:]))
+            return Proposal(schedule=schedule, origin="aimed")
     awaited = [ways.pairs.get(one.operations, frozenset()) for one in begun]
     seen = certain_pairs(results).union(*awaited)
     aims = {

@@ -19,6 +19,9 @@ from ackproof_model.planning import carried_out
 _SESSION_MS = 4000
 _HEARTBEAT_MS = 500
 _LAG_MS = 5000
+#: The same where requests are held, which must not take a follower out of the ISR: without and
+#: with schedules that wait for this timer.
+_HELD_LAG_MS = {False: 300_000, True: 30_000}
 
 #: A cluster is clean for the next run once brokers have written high watermarks without its topic,
 #: for which the default is five seconds.
@@ -30,14 +33,17 @@ _MOST_RATE = 200
 #: A schedule goes on after the longer timer, times this, and these seconds, in any case.
 _PATIENCE_FACTOR = 1.6
 _PATIENCE_S = 8.0
+#: The same where requests are held: what is late by design must not be given up.
+_HELD_PATIENCE_S = 60.0
 
 
-def shortened(scenario: Scenario) -> Scenario:
+def shortened(scenario: Scenario, model: AdversaryModel) -> Scenario:
     """Return the scenario with short timers, unless it sets them, and at most a small load."""
     session = SESSION_TIMEOUTS[Profile.of(scenario.kafka).zookeeper]
     settings = dict(scenario.cluster.settings)
     if not {session, REPLICA_LAG_TIME_MAX_MS} & settings.keys():
-        settings |= {session: _SESSION_MS, REPLICA_LAG_TIME_MAX_MS: _LAG_MS}
+        lag = _HELD_LAG_MS[_lags(model)] if model.misses_epochs else _LAG_MS
+        settings |= {session: _SESSION_MS, REPLICA_LAG_TIME_MAX_MS: lag}
         if not Profile.of(scenario.kafka).zookeeper:
             settings.setdefault("broker.heartbeat.interval.ms", _HEARTBEAT_MS)
     settings.setdefault("replica.high.watermark.checkpoint.interval.ms", _CHECKPOINT_MS)
@@ -47,6 +53,11 @@ def shortened(scenario: Scenario) -> Scenario:
     return scenario.model_copy(update={"cluster": cluster, "workload": workload})
 
 
+def _lags(model: AdversaryModel) -> bool:
+    """Whether followers may leave the ISR because they lag."""
+    return model.budgets.shrinks > 0
+
+
 def explored(
     scenario: Scenario, model: AdversaryModel, schedule: Schedule, *, name: str
 ) -> Scenario:
@@ -54,11 +65,13 @@ def explored(
 
     It expects nothing of its own, so that a contradiction with the model decides.
     """
-    short = shortened(scenario)
+    short = shortened(scenario, model)
     plan = carried_out(model, schedule.operations)
     assert plan is not None, schedule
     limits = timers(short)
-    patience_s = max(limits.session, limits.lag) * _PATIENCE_FACTOR + _PATIENCE_S
+    longest = max(limits.session, limits.lag if _lags(model) or not model.misses_epochs else 0)
+    margin = _HELD_PATIENCE_S if model.misses_epochs else _PATIENCE_S
+    patience_s = longest * _PATIENCE_FACTOR + margin
     made = document(short, plan, name=name, records=schedule.records, patience_s=patience_s)
     strict = [key for key, field in Expect.model_fields.items() if field.default == "none"]
     return validate({**made, "expect": dict.fromkeys(strict, "any")})

@@ -23,11 +23,14 @@ from ackproof.scenario.model import Scenario
 from ackproof_model.planning import (
     HEALS,
     PROCESS_STOPS,
+    REQUESTS,
     Operation,
     OperationKind,
     Plan,
     Stage,
 )
+from ackproof_model.replication.controller import preferred
+from ackproof_model.replication.state import Controller
 
 #: A timer has certainly fired after 1.6 times its length: brokers check lag at half that interval.
 _TIMER_FACTOR = 1.6
@@ -43,6 +46,11 @@ _SENT_PER_ACKED = 5
 #: Limit of a schedule that does not reach its last state.
 _MAX_SECONDS = 900
 _TAIL = 200
+
+#: The listeners whose requests are held if metadata may be late.
+_PROXIED = ["INTERNAL", "CONTROLLER"]
+#: What another broker fetches is held soon: then nothing is committed for this time.
+_HELD = "2s"
 
 Step = dict[str, Any]
 Document = dict[str, Any]
@@ -100,7 +108,10 @@ def document(
         "records": int(max(scenario.workload.rate, 1) * _MAX_SECONDS),
     }
     workload["tail"] = min(scenario.workload.tail, _TAIL)
-    topic = {"assignment": [brokers_of(scenario)], "settings": dict(scenario.topic.settings)}
+    replicas = brokers_of(scenario)[: scenario.topic.replication_factor]
+    topic = {"assignment": [replicas], "settings": dict(scenario.topic.settings)}
+    if plan.model.misses_epochs:
+        result.setdefault("cluster", {})["proxied"] = _PROXIED
     return {
         **result,
         "name": name,
@@ -133,10 +144,10 @@ def phases(plan: Plan) -> list[Phase]:
 
 
 def brokers_of(scenario: Scenario) -> list[int]:
-    """Return the broker ids of the model's replicas, in assignment order."""
-    if scenario.topic.assignment:
-        return list(scenario.topic.assignment[0])
-    return list(range(1, scenario.topic.replication_factor + 1))
+    """Return the broker ids of the model's replicas in assignment order, then the other brokers."""
+    every, topic = [*range(1, scenario.cluster.brokers + 1)], scenario.topic
+    replicas = topic.assignment[0] if topic.assignment else every[: topic.replication_factor]
+    return [*replicas, *(broker for broker in every if broker not in replicas)]
 
 
 def narrative(plan: Plan, scenario: Scenario) -> Iterator[str]:
@@ -149,6 +160,11 @@ def narrative(plan: Plan, scenario: Scenario) -> Iterator[str]:
         OperationKind.LAG: "Broker {} is cut off from the other brokers.",
         OperationKind.WITHHOLD: "The other brokers cannot fetch from broker {}.",
         OperationKind.CUT_OFF: "Broker {} is cut off from the controllers.",
+        OperationKind.HOLD_FETCHES: "Broker {} cannot fetch.",
+        OperationKind.HOLD_METADATA: "Broker {} gets no metadata.",
+        OperationKind.ELECT: "Broker {} becomes the preferred replica, and is elected.",
+        OperationKind.REASSIGN: "The replicas move, broker {} first.",
+        OperationKind.CANCEL: "The move of the replicas is cancelled.",
         OperationKind.START: "Broker {} is started.",
         OperationKind.JOIN: "Broker {} is connected to the others again.",
     }
@@ -172,19 +188,26 @@ def narrative(plan: Plan, scenario: Scenario) -> Iterator[str]:
 def _steps(
     scenario: Scenario, plan: Plan, records: int, patience_s: float | None
 ) -> Iterator[Step]:
-    brokers, limits = brokers_of(scenario), timers(scenario)
+    limits = timers(scenario)
     at_latest = {} if patience_s is None else {"or_after": f"{patience_s:g}s"}
     for number, stage in enumerate(plan.stages):
         operation = stage.operation
         if operation is not None and operation.kind not in HEALS:
-            step = _fault(operation, brokers)
+            before = plan.stages[number - 1].plan_state.state.controller
+            *first, step = _faults(scenario, operation, before, holds=plan.model.misses_epochs)
+            yield from first
             step["id"] = f"step-{number}"
             if (end := _ended_by(plan.stages, number)) is not None:
                 step["heal_when"] = [f"{_last_fault(plan, end - 1)} began"]
             yield step
         if operation is not None and operation.settled:
             settled = _settled_conditions(scenario, plan.stages[number - 1], stage, limits)
+            if operation.kind is OperationKind.ELECT and _late(stage):
+                settled = [f"step-{number} began"]  # the controllers' log has it
             yield {"fault": "none", "id": f"rest-{number}", "when": settled, **at_latest}
+        elif operation is not None and operation.kind is OperationKind.HOLD_FETCHES:
+            stuck = f"hw of {scenario.workload.topic}-0 stuck for {_HELD}"
+            yield {"fault": "none", "id": f"held-{number}", "when": stuck, **at_latest}
         if plan.fate(stage) != "none":
             # The sends that waited while there was no leader are acked first.
             sent = records * _SENT_PER_ACKED if stage.settled else records
@@ -204,16 +227,46 @@ def _last_fault(plan: Plan, number: int) -> str:
     return f"acked-{number}" if plan.fate(stage) != "none" else _first_fault(stage, number)
 
 
-def _fault(operation: Operation, brokers: Sequence[int]) -> Step:
+def _faults(
+    scenario: Scenario, operation: Operation, before: Controller, *, holds: bool
+) -> list[Step]:
+    """Return the faults of an operation. holds: a cut holds requests, at ackproof's proxy."""
+    brokers, topic = brokers_of(scenario), scenario.workload.topic
+    target = brokers[operation.broker]
+    held = {"fault": "link", "api": "Fetch", "direction": "request", "action": "hold"}
+    others = [broker for broker in brokers if broker != target]
+    fetches = {**held, "target": others, "client": f"broker-{target}-fetcher"}
+    to = [brokers[one] for one in operation.to]
     kinds: dict[OperationKind, Step] = {
         OperationKind.KILL: {"fault": "kill"},
         OperationKind.LOSE_POWER: {"fault": "power_loss"},
         OperationKind.STOP: {"fault": "restart"},
-        OperationKind.LAG: {"fault": "partition", "peers": "brokers", "listener": "INTERNAL"},
-        OperationKind.WITHHOLD: {"fault": "isolate_replication"},
+        OperationKind.LAG: fetches
+        if holds
+        else {"fault": "partition", "peers": "brokers", "listener": "INTERNAL"},
+        OperationKind.WITHHOLD: {**held, "client": "broker-"}
+        if holds
+        else {"fault": "isolate_replication"},
         OperationKind.CUT_OFF: {"fault": "partition", "peers": "controllers"},
+        OperationKind.HOLD_FETCHES: fetches,
+        OperationKind.HOLD_METADATA: {
+            **held,
+            "target": "active controller",
+            "client": f"raft-client-{target}",
+        },
+        OperationKind.ELECT: {"fault": "preferred_election", "topic": topic},
+        OperationKind.REASSIGN: {"fault": "reassign", "topic": topic, "to": to},
+        OperationKind.CANCEL: {"fault": "reassign", "topic": topic, "cancel": True},
     }
-    return {**kinds[operation.kind], "target": brokers[operation.broker]}
+    step = kinds[operation.kind]
+    if operation.kind not in REQUESTS:
+        return [{"target": target, **step}]
+    if operation.kind is OperationKind.ELECT and preferred(before) != operation.broker:
+        assert before.assignment is not None
+        order = [brokers[one] for one in before.assignment.replicas]
+        order.sort(key=lambda broker: broker != target)
+        return [{"fault": "reassign", "topic": topic, "to": order}, step]
+    return [step]
 
 
 def _ended_by(stages: Sequence[Stage], number: int) -> int | None:
@@ -240,6 +293,9 @@ def _settled_conditions(
     """
     operation = after.operation
     brokers, partition = brokers_of(scenario), f"{scenario.workload.topic}-0"
+    if (witness := _witness(before, after)) is not None:
+        epoch = after.plan_state.state.controller.epoch
+        return [f"log of broker {brokers[witness]} says 'starts at leader epoch {epoch} '"]
     conditions = _state_conditions(after, brokers, partition)
     if conditions and conditions != _state_conditions(before, brokers, partition):
         return conditions
@@ -253,6 +309,34 @@ def _settled_conditions(
     )
     timer = limits.lag if lagging else limits.session
     return [f"after {timer * _TIMER_FACTOR + _MARGIN_S:g}s"]
+
+
+def _late(stage: Stage) -> bool:
+    """Whether some broker's metadata is held, so that it may answer for another one."""
+    return any(one.kind is OperationKind.HOLD_METADATA for one in stage.plan_state.in_force)
+
+
+def _witness(before: Stage, after: Stage) -> int | None:
+    """Return a broker that learns of the last leader epoch after an operation, if some are late.
+
+    Then any other broker may be asked for the leader. None if the operation has waited for it.
+    """
+    operation, now = after.operation, after.plan_state
+    assert operation is not None
+    if operation.ends is OperationKind.HOLD_METADATA:
+        asked = [operation.broker]
+    else:
+        waits = _late(after) and operation.kind not in REQUESTS
+        asked = [*range(len(now.state.brokers))] if waits else []
+    epoch = now.state.controller.epoch
+    return next(
+        (
+            one
+            for one in asked
+            if before.plan_state.state.brokers[one].epoch < epoch == now.state.brokers[one].epoch
+        ),
+        None,
+    )
 
 
 def _state_conditions(stage: Stage, brokers: Sequence[int], partition: str) -> list[str]:

@@ -102,15 +102,19 @@ def question(scenario: Scenario, budgets: Budgets) -> AdversaryModel:
     """Return the question for a scenario's configuration. Its faults are ignored.
 
     With ZooKeeper `budgets.shrinks` becomes 0, because no fault can make a follower lag: one of the
-    brokers is the controller and uses the listener of replication.
+    brokers is the controller and uses the listener of replication. Replicas move between the first
+    one's broker and another one. With elections or moves, metadata may be late, except with
+    ZooKeeper, where a broker gets each change in a request of its own.
 
     Raises ScenarioError for a configuration that the model or the planner does not support.
     """
-    if problem := next(_unsupported(scenario), None):
+    if problem := next(_unsupported(scenario, budgets), None):
         raise ScenarioError(f"no plan for {scenario.name}: {problem}")
     if Profile.of(scenario.kafka).zookeeper:
         budgets = replace(budgets, shrinks=0)
     topic = scenario.topic
+    moved = bool(budgets.reassignments)
+    first, *others = range(topic.replication_factor)
     level = scenario.cluster.features.get(ELIGIBLE_LEADER_REPLICAS_VERSION)
     try:
         return AdversaryModel(
@@ -124,6 +128,10 @@ def question(scenario: Scenario, budgets: Budgets) -> AdversaryModel:
             flush_every_record=scenario.flushes(scenario.workload.topic),
             elr_enabled=None if level is None else int(level) > 0,
             budgets=budgets,
+            spare_brokers=int(moved),
+            targets=((first, *others), (topic.replication_factor, *others)) if moved else (),
+            misses_epochs=bool(budgets.leader_moves or moved)
+            and not Profile.of(scenario.kafka).zookeeper,
         )
     except ValueError as error:
         raise ScenarioError(f"no plan for {scenario.name}: {error}") from None
@@ -138,8 +146,13 @@ def timers(scenario: Scenario) -> Timers:
     )
 
 
-def _unsupported(scenario: Scenario) -> Iterator[str]:
+def _unsupported(scenario: Scenario, budgets: Budgets) -> Iterator[str]:
     cluster = scenario.cluster
+    if budgets.reassignments and cluster.brokers <= scenario.topic.replication_factor:
+        yield (
+            f"replicas can only move to a broker without one, and all {cluster.brokers} have one; "
+            "raise cluster.brokers, or leave out --reassignments"
+        )
     if not scenario.cluster_kind.is_described:
         yield "an attached cluster cannot lose power; remove cluster.attach"
     if cluster.combined:

@@ -28,6 +28,9 @@ from ackproof_model.replication.state import NOBODY, Broker, Controller, Label
 #: The memory that a search needs for each state, at most: it holds two levels unpacked.
 BYTES_A_STATE = 400
 
+#: The bits of a number in an array.
+_BITS = 64
+
 _MASK = (1 << BROKER_BITS) - 1
 
 
@@ -59,7 +62,8 @@ def reached(model: AdversaryModel, *, most_states: int = sys.maxsize) -> Reached
     parts = _Parts(explorer)
     head, tail = explorer.start
     level: Tails = defaultdict(set, {head: {tail}})
-    seen: defaultdict[int, list[array[int]]] = defaultdict(list)
+    fits = explorer.packing.model.brokers * BROKER_BITS <= _BITS
+    seen: defaultdict[int, list[Iterable[int]]] = defaultdict(list)
     states = 0
     while level:
         states += sum(map(len, level.values()))
@@ -67,7 +71,7 @@ def reached(model: AdversaryModel, *, most_states: int = sys.maxsize) -> Reached
             break
         following: Tails = defaultdict(set)
         for head, tails in level.items():
-            seen[head].append(array("Q", tails))
+            seen[head].append(array("Q", tails) if fits else tuple(tails))
             parts.add(head, tails)
             for lost in explorer.expand(head, tails, following):
                 _expand_lost(explorer, explorer.read(head, lost), following)
@@ -90,7 +94,7 @@ def _expand_lost(explorer: Explorer, state: State, following: Tails) -> None:
         following[head].add(tail)
 
 
-def _new(following: Tails, seen: defaultdict[int, list[array[int]]]) -> Tails:
+def _new(following: Tails, seen: defaultdict[int, list[Iterable[int]]]) -> Tails:
     """Return the states that no earlier level has."""
     for head, tails in following.items():
         for earlier in seen.get(head, ()):

@@ -17,6 +17,7 @@ from ackproof_model.planning.plan import with_clean_stops as with_clean_stops
 from ackproof_model.planning.plan import with_records as with_records
 from ackproof_model.planning.plan_state import HEALS as HEALS
 from ackproof_model.planning.plan_state import PROCESS_STOPS as PROCESS_STOPS
+from ackproof_model.planning.plan_state import REQUESTS as REQUESTS
 from ackproof_model.planning.plan_state import Operation as Operation
 from ackproof_model.planning.plan_state import OperationKind as OperationKind
 from ackproof_model.planning.through import plans_to as plans_to

@@ -11,19 +11,21 @@ adds the most new kinds of steps (`kind_of`).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import islice
 
 from ackproof_model.adversary.search import AdversaryResult
-from ackproof_model.adversary.state import AdversaryModel, Budgets
+from ackproof_model.adversary.state import AdversaryModel, Budgets, initial
 from ackproof_model.adversary.successors import lost
 from ackproof_model.breadth_first import reachable
 from ackproof_model.coverage.pairs import Pair, pair_of
 from ackproof_model.planning.plan_state import (
     CUTS,
+    FREE,
     HEALS,
+    HOLDS,
     PROCESS_STOPS,
     Operation,
     OperationKind,
@@ -33,6 +35,7 @@ from ackproof_model.planning.plan_state import (
     produce,
     settle,
 )
+from ackproof_model.replication.controller import preferred
 from ackproof_model.replication.state import Label
 
 #: The most records that a plan writes, one or two after each operation.
@@ -49,6 +52,9 @@ _OPERATIONS = {
     "stop": OperationKind.STOP,
     "shrink": OperationKind.LAG,
     "cut off": OperationKind.CUT_OFF,
+    "move leader": OperationKind.ELECT,
+    "reassign": OperationKind.REASSIGN,
+    "cancel": OperationKind.REASSIGN,
 }
 
 #: The step that an operation takes at once; the others take theirs when a timer fires.
@@ -57,16 +63,22 @@ _STEPS = {
     OperationKind.LOSE_POWER: "lose power",
     OperationKind.STOP: "stop",
     OperationKind.START: "restart",
+    OperationKind.ELECT: "move leader",
+    OperationKind.REASSIGN: "reassign",
+    OperationKind.CANCEL: "cancel",
 }
 
 #: Stands for any broker.
 ANY = -1
 
-#: How often each kind of operation is allowed, by broker, or for `ANY`.
+#: How often each kind of operation is allowed, by broker, or for `ANY`. A CANCEL is a REASSIGN.
 Allowance = Counter[tuple[OperationKind, int]]
 
 #: An operation, its stage, and the allowance after it.
-_Taken = tuple[Operation, tuple["Stage", Allowance]]
+_Taken = tuple[Operation, tuple["Stage", tuple[Allowance, ...]]]
+
+#: Whether an operation may follow another one (None: the start).
+_Useful = Callable[[Operation | None, Operation], bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,18 +135,21 @@ def realized(answer: AdversaryResult) -> Plan | None:
     If possible, each operation waits until the previous one has settled, and the operations hit the
     brokers of the trace. None if no schedule of at most `MOST_OPERATIONS` was found.
     """
-    of_trace: Allowance = Counter()
-    for label, _ in answer.trace:
-        what, *brokers = label
-        if what in _OPERATIONS:
-            of_trace[_OPERATIONS[what], brokers[1] if what == "shrink" else brokers[0]] += 1
-    anywhere: Allowance = Counter()
-    for (kind, _), times in of_trace.items():
-        anywhere[kind, ANY] += times
+    order = [
+        (_OPERATIONS[what], brokers[1] if what == "shrink" else brokers[0])
+        for (what, *brokers), _ in answer.trace
+        if what in _OPERATIONS
+    ]
     model = with_records(answer.model)
+    if model.misses_epochs or model.moves:
+        allowances = [[Counter([one]) for one in order], [Counter(order)]]
+        useful = _useful(answer)
+    else:
+        anywhere = Counter((kind, ANY) for kind, _ in order)
+        allowances, useful = [[Counter(order)], [anywhere]], None
     for patient in (True, False):
-        for allowed in (of_trace, anywhere):
-            reached = explored(model, allowed, most=MOST_OPERATIONS, patient=patient)
+        for allowed in allowances:
+            reached = explored(model, allowed, most=MOST_OPERATIONS, patient=patient, useful=useful)
             for stages in islice(reached, _MOST_SCHEDULES):
                 last = stages[-1]
                 if last.settled and lost(last.plan_state.state):
@@ -144,35 +159,81 @@ def realized(answer: AdversaryResult) -> Plan | None:
     return None
 
 
+def _useful(answer: AdversaryResult) -> _Useful:
+    """Return whether an operation may come next, so that requests can be held in few orders.
+
+    Only brokers start and join that do so in the trace, only if a broker learns of an epoch after
+    the next one are requests held, and holds in a row have one order.
+    """
+    labels = [label for label, _ in answer.trace]
+    started = {numbers[0] for what, *numbers in labels if what == "restart"}
+    joining = {numbers[-1] for what, *numbers in labels if what == "expand"}
+    states = [initial(answer.model), *(state for _, state in answer.trace)]
+    late = any(
+        then.epoch > now.epoch + 1
+        for (what, *_), before, after in zip(labels, states, states[1:], strict=False)
+        for now, then in zip(before.brokers, after.brokers, strict=True)
+        if what == "learn"
+    )
+
+    def useful(last: Operation | None, operation: Operation) -> bool:
+        kind, broker = operation.kind, operation.broker
+        if kind is OperationKind.START:
+            return broker in started
+        if kind is OperationKind.JOIN:
+            return operation.ends is OperationKind.HOLD_METADATA or broker in joining
+        if kind in HOLDS and not late:
+            return False
+        if last is None or last.kind in HEALS or not {last.kind, kind} <= {*FREE}:
+            return True
+        return (last.kind, last.broker) < (kind, broker)
+
+    return useful
+
+
 def explored(
-    model: AdversaryModel, allowed: Allowance, *, most: int, patient: bool
+    model: AdversaryModel,
+    allowed: Sequence[Allowance],
+    *,
+    most: int,
+    patient: bool,
+    useful: _Useful | None = None,
 ) -> Iterator[tuple[Stage, ...]]:
     """Yield a schedule of at most `most` operations to each plan state, the short ones first.
 
-    `allowed` bounds each kind of operation; operations that heal, and WITHHOLD, are free. patient:
-    every operation but WITHHOLD settles.
+    `allowed` bounds each kind of operation; the first is used up before the next one counts.
+    Operations that heal or delay are free. patient: every operation but those that delay settles.
     """
     first = first_stage(model)
 
-    def steps(reached: tuple[Stage, Allowance]) -> Iterator[_Taken]:
-        for after, remaining in following(model, *reached, patient=patient):
+    def steps(reached: tuple[Stage, tuple[Allowance, ...]]) -> Iterator[_Taken]:
+        stage, (left, *later) = reached[0], reached[1] or (Counter(),)
+        for after, remaining in following(model, stage, left, patient=patient, useful=useful):
             assert after.operation is not None
-            yield after.operation, (after, remaining)
+            rest = later if later and not remaining else (remaining, *later)
+            yield after.operation, (after, tuple(rest))
 
-    def key(reached: tuple[Stage, Allowance]) -> object:
+    def key(reached: tuple[Stage, tuple[Allowance, ...]]) -> object:
         stage, left = reached
-        return stage.plan_state, stage.settled, frozenset(left.items())
+        return stage.plan_state, stage.settled, tuple(frozenset(one.items()) for one in left)
 
-    for reached in reachable((first, allowed), steps, key=key, depth=most):
+    for reached in reachable((first, tuple(allowed)), steps, key=key, depth=most):
         if reached.depth:
             yield (first, *(stage for _, (stage, _) in reached.trace))
 
 
 def following(
-    model: AdversaryModel, stage: Stage, left: Allowance, *, patient: bool
+    model: AdversaryModel,
+    stage: Stage,
+    left: Allowance,
+    *,
+    patient: bool,
+    useful: _Useful | None = None,
 ) -> Iterator[tuple[Stage, Allowance]]:
     """Yield the stage after each operation that may come next, and the allowance after it."""
     for operation, remaining in _next(model, stage.plan_state, left, patient):
+        if useful is not None and not useful(stage.operation, operation):
+            continue
         after = _after(model, stage.plan_state, operation)
         if after is not None and not after.strays:
             yield after, remaining
@@ -215,8 +276,14 @@ def with_clean_stops(plan: Plan) -> Plan | None:
 
 
 def with_records(model: AdversaryModel) -> AdversaryModel:
-    """Return the model with as many records as a plan may write, and no perturbations."""
-    return replace(model, budgets=Budgets(records=_RECORDS))
+    """Return the model with as many records as a plan may write, and no perturbations.
+
+    The order of its replicas may change if there are elections.
+    """
+    ordered = model.misses_epochs and not model.profile.zookeeper
+    ordered = ordered and model.min_insync_replicas <= model.replicas
+    moves = int(model.moves or ordered)
+    return replace(model, budgets=Budgets(records=_RECORDS, reassignments=moves))
 
 
 def completed(model: AdversaryModel, stages: Sequence[Stage]) -> Plan:
@@ -228,7 +295,7 @@ def completed(model: AdversaryModel, stages: Sequence[Stage]) -> Plan:
     while healed := next(_healed(model, plan_state), None):
         plan_state = _rest(model, healed)
     leader = plan_state.state.controller.leader
-    log = plan_state.state.brokers[leader].records if leader >= 0 else 0
+    log = plan_state.state.brokers[leader].records if leader >= 0 else -1
     return Plan(model=model, stages=tuple(stages), lost=plan_state.state.writes.acked & ~log)
 
 
@@ -337,12 +404,17 @@ def _next(
     for kind, broker in sorted(left):
         rest = Counter(left)
         rest[kind, broker] -= 1
-        for number in range(model.replicas) if broker == ANY else (broker,):
+        for operation in _of_kind(model, plan_state, kind):
             for settled in (True,) if patient else (True, False):
-                yield Operation(kind=kind, broker=number, settled=settled), +rest
+                if broker in (ANY, operation.broker):
+                    yield replace(operation, settled=settled), +rest
     leader = plan_state.state.controller.leader
     if leader >= 0:
         yield Operation(kind=OperationKind.WITHHOLD, broker=leader, settled=False), left
+        if model.misses_epochs:
+            yield Operation(kind=OperationKind.HOLD_METADATA, broker=leader, settled=False), left
+            for number in range(model.brokers):
+                yield Operation(kind=OperationKind.HOLD_FETCHES, broker=number, settled=False), left
     for one in plan_state.in_force:
         if one.kind in CUTS:
             yield Operation(kind=OperationKind.JOIN, broker=one.broker, ends=one.kind), left
@@ -350,17 +422,31 @@ def _next(
             yield Operation(kind=OperationKind.START, broker=one.broker), left
 
 
+def _of_kind(
+    model: AdversaryModel, plan_state: PlanState, kind: OperationKind
+) -> Iterator[Operation]:
+    """Yield the operations of a kind, also some that are not possible."""
+    if kind is not OperationKind.REASSIGN:
+        yield from (Operation(kind=kind, broker=number) for number in range(model.brokers))
+        return
+    yield from (Operation(kind=kind, broker=to[0], to=to) for to in model.requests)
+    now = plan_state.state.controller
+    yield Operation(kind=OperationKind.CANCEL, broker=preferred(now))
+
+
 #: The most schedules that are examined, and their longest number of operations.
 _MOST_COVERING = 3_000
 _LONGEST_COVERING = 7
 
-#: The operation for each budget; leader moves are no operation.
+#: The operation for each budget.
 _PERTURBING = {
     "kills": OperationKind.KILL,
     "power_losses": OperationKind.LOSE_POWER,
     "clean_stops": OperationKind.STOP,
     "shrinks": OperationKind.LAG,
     "fencings": OperationKind.CUT_OFF,
+    "leader_moves": OperationKind.ELECT,
+    "reassignments": OperationKind.REASSIGN,
 }
 
 
@@ -380,7 +466,7 @@ def covering_plans(model: AdversaryModel, *, most: int) -> list[Plan]:
     budgets, allowed = model.budgets, allowance(model)
     model = with_records(model)
     found: list[tuple[frozenset[str], tuple[Stage, ...]]] = []
-    reached = explored(model, allowed, most=_LONGEST_COVERING, patient=True)
+    reached = explored(model, [allowed], most=_LONGEST_COVERING, patient=True)
     for stages in islice(reached, _MOST_COVERING):
         if _perturbations(stages) > budgets.perturbations or not stages[-1].settled:
             continue
@@ -411,5 +497,4 @@ def allowance(model: AdversaryModel) -> Allowance:
 
 
 def _perturbations(stages: tuple[Stage, ...]) -> int:
-    free = (*HEALS, OperationKind.WITHHOLD)
-    return sum(one.operation is not None and one.operation.kind not in free for one in stages)
+    return sum(one.operation is not None and one.operation.kind not in FREE for one in stages)

@@ -19,6 +19,16 @@ from enum import StrEnum
 from ackproof_model.adversary.moves import Move, lags, moves, restart, writes
 from ackproof_model.adversary.state import AdversaryModel, State, initial
 from ackproof_model.adversary.successors import clean_stops, fencings, kills, with_brokers
+from ackproof_model.replication.controller import (
+    can_cancel,
+    can_move_leader,
+    can_reassign,
+    cancel,
+    elected,
+    preferred,
+    reassign,
+    with_version,
+)
 from ackproof_model.replication.replica import can_end, ended, fetch, forget
 from ackproof_model.replication.state import NOBODY, Broker, Controller, Label, Log
 
@@ -32,16 +42,29 @@ class OperationKind(StrEnum):
     LAG = "lag"  # no replication from or to it
     WITHHOLD = "withhold"  # no other broker can fetch from it
     CUT_OFF = "cut off"  # no connection between it and the controllers
+    HOLD_FETCHES = "hold fetches"  # it cannot fetch from the leader that it has now
+    HOLD_METADATA = "hold metadata"  # it learns of no change, and keeps its session
+    ELECT = "elect"  # it becomes the preferred replica, and is elected
+    REASSIGN = "reassign"  # the replicas move to other brokers
+    CANCEL = "cancel"  # ends a reassignment
     START = "start"  # ends a KILL, LOSE_POWER or STOP
-    JOIN = "join"  # ends a LAG, WITHHOLD or CUT_OFF
+    JOIN = "join"  # ends one of CUTS
 
 
 #: Operations that end a process.
 PROCESS_STOPS = (OperationKind.KILL, OperationKind.LOSE_POWER, OperationKind.STOP)
-#: Operations that cut a link.
-CUTS = (OperationKind.LAG, OperationKind.WITHHOLD, OperationKind.CUT_OFF)
+#: Operations that hold requests; there are some where leaders may miss epochs.
+HOLDS = (OperationKind.HOLD_FETCHES, OperationKind.HOLD_METADATA)
+#: Operations that cut a link, or hold what passes through it.
+CUTS = (OperationKind.LAG, OperationKind.WITHHOLD, OperationKind.CUT_OFF, *HOLDS)
+#: Of these a broker has one between it and the controllers, and one of the others.
+_CONTROL = (OperationKind.CUT_OFF, OperationKind.HOLD_METADATA)
 #: Operations that end another operation.
 HEALS = (OperationKind.START, OperationKind.JOIN)
+#: Operations that are no perturbation.
+FREE = (*HEALS, OperationKind.WITHHOLD, *HOLDS)
+#: Requests to the controller.
+REQUESTS = (OperationKind.ELECT, OperationKind.REASSIGN, OperationKind.CANCEL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,13 +72,15 @@ class Operation:
     """One operation on one broker.
 
     settled: the operator waits afterwards until all timers that can fire have fired. ends: the cut
-    that a JOIN ends.
+    that a JOIN ends. to: the replicas of a REASSIGN, whose `broker` is the first of them; that of a
+    CANCEL is the first replica.
     """
 
     kind: OperationKind
     broker: int
     settled: bool = True
     ends: OperationKind | None = None
+    to: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,13 +101,16 @@ class PlanState:
     def is_in_force(self, kind: OperationKind, broker: int) -> bool:
         return any(one.kind is kind and one.broker == broker for one in self.in_force)
 
-    def fetches(self, broker: int, source: int) -> bool:
-        """Whether no operation prevents a broker from fetching from another."""
-        return not (
-            self.is_in_force(OperationKind.LAG, broker)
-            or self.is_in_force(OperationKind.LAG, source)
+    def cannot_fetch(self, broker: int, source: int) -> bool:
+        """Whether an operation prevents a broker from fetching from another."""
+        return (
+            self.lags(broker, source)
             or self.is_in_force(OperationKind.WITHHOLD, source)
+            or self.is_in_force(OperationKind.HOLD_FETCHES, broker)
         )
+
+    def lags(self, broker: int, source: int) -> bool:
+        return any(self.is_in_force(OperationKind.LAG, one) for one in (broker, source))
 
     def with_brokers(
         self, changed: dict[int, Broker], controller: Controller | None = None
@@ -91,7 +119,7 @@ class PlanState:
 
 
 def initial_plan_state(model: AdversaryModel) -> PlanState:
-    return PlanState(state=initial(model), flushed=((),) * model.replicas)
+    return PlanState(state=initial(model), flushed=((),) * model.brokers)
 
 
 def performed(
@@ -102,11 +130,11 @@ def performed(
     if kind in HEALS:
         return _healed(model, plan_state, operation)
     if kind in CUTS:
-        replication = (OperationKind.LAG, OperationKind.WITHHOLD)
-        clashing = replication if kind in replication else (kind,)
-        if any(plan_state.is_in_force(cut, number) for cut in clashing):
-            return None
-        return replace(plan_state, in_force=(*plan_state.in_force, operation))
+        cut = replace(plan_state, in_force=(*plan_state.in_force, operation))
+        return cut if _may_cut(model, plan_state, operation) else None
+    if kind in REQUESTS:
+        requested = _requested(model, plan_state.state.controller, operation)
+        return requested and plan_state.with_brokers({}, requested)
     if any(plan_state.is_in_force(end, number) for end in PROCESS_STOPS):
         return None
     end = next(_end(model, plan_state, operation), None)
@@ -118,15 +146,64 @@ def performed(
     return replace(after, in_force=(*plan_state.in_force, operation), dying=dying)
 
 
+def _may_cut(model: AdversaryModel, plan_state: PlanState, operation: Operation) -> bool:
+    """Whether a link may be cut; where leaders may miss epochs, whether that holds anything.
+
+    There all links lead through a proxy, so that a cut holds requests: some must be on their way.
+    """
+    kind, number = operation.kind, operation.broker
+    if any(
+        one.broker == number and (one.kind in _CONTROL) == (kind in _CONTROL)
+        for one in plan_state.in_force
+        if one.kind in CUTS
+    ):
+        return False
+    if not model.misses_epochs:
+        return kind not in HOLDS
+    own, leader = plan_state.state.brokers, plan_state.state.controller.leader
+    if leader == NOBODY or not (own[number].alive and own[leader].alive):
+        return False
+    if kind is OperationKind.HOLD_METADATA:
+        return True
+    if kind is OperationKind.WITHHOLD:
+        return number == leader
+    return kind is not OperationKind.CUT_OFF and own[number].leader == leader != number
+
+
+def _requested(
+    model: AdversaryModel, controller: Controller, operation: Operation
+) -> Controller | None:
+    """Return the controller after a request; None if it would refuse it, or if nothing changes."""
+    policy, number, assignment = model.policy, operation.broker, controller.assignment
+    if operation.kind is OperationKind.ELECT:
+        if not can_move_leader(controller, number):
+            return None
+        if preferred(controller) != number:
+            if assignment is None or assignment.adding or assignment.removing:
+                return None  # its order cannot change
+            others = (one for one in assignment.replicas if one != number)
+            controller = reassign(policy, controller, (number, *others))
+        return elected(controller, number)
+    if assignment is None:
+        return None
+    if operation.kind is OperationKind.CANCEL:
+        possible = can_cancel(policy, controller) and number == assignment.replicas[0]
+        after = cancel(policy, controller) if possible else controller
+    else:
+        possible = operation.to in model.requests and can_reassign(policy, controller, operation.to)
+        after = reassign(policy, controller, operation.to) if possible else controller
+    return None if after == controller else with_version(controller, after)
+
+
 def _end(model: AdversaryModel, plan_state: PlanState, operation: Operation) -> Iterator[Move]:
     controller, number = plan_state.state.controller, operation.broker
     broker = plan_state.state.brokers[number]
     if operation.kind is OperationKind.KILL:
         yield from kills(model, controller, broker, number)
     elif operation.kind is OperationKind.STOP:
-        if not plan_state.is_in_force(
-            OperationKind.CUT_OFF, number
-        ):  # it could not ask the controller
+        # It could not ask the controller, or would wait until each broker has learned of it.
+        late = any(one.kind is OperationKind.HOLD_METADATA for one in plan_state.in_force)
+        if not late and not plan_state.is_in_force(OperationKind.CUT_OFF, number):
             yield from clean_stops(model, controller, broker, number)
     elif can_end(broker):
         flushed = broker.log if model.flush_every_record else plan_state.flushed[number]
@@ -146,7 +223,7 @@ def _healed(model: AdversaryModel, plan_state: PlanState, operation: Operation) 
         return None
     if operation.kind is OperationKind.JOIN:
         return replace(plan_state, in_force=left)
-    if plan_state.is_in_force(OperationKind.CUT_OFF, number):
+    if any(plan_state.is_in_force(cut, number) for cut in _CONTROL):
         return None  # it could not register
     own = plan_state.state.brokers
     started = restart(model, plan_state.state.controller, own[number], number)
@@ -205,13 +282,18 @@ def _prompt(model: AdversaryModel, plan_state: PlanState) -> Iterator[Taken]:
                 yield label, replace(acked, state=acked.state._replace(writes=written))
     connected = [
         number
-        for number in range(model.replicas)
+        for number in range(model.brokers)
         if not plan_state.is_in_force(OperationKind.CUT_OFF, number)
     ]
-    yield from _with_controller(model, plan_state, connected, ("learn",))
+    informed = [
+        number
+        for number in connected
+        if not plan_state.is_in_force(OperationKind.HOLD_METADATA, number)
+    ]
+    yield from _with_controller(model, plan_state, informed, ("learn", "delete"))
     for number, broker in enumerate(state.brokers):
         source = broker.leader
-        if source in (NOBODY, number) or not plan_state.fetches(number, source):
+        if source in (NOBODY, number) or plan_state.cannot_fetch(number, source):
             continue
         fetched = fetch(model.policy, broker, number, state.brokers[source], source)
         if fetched is not None:
@@ -254,7 +336,7 @@ def _has_fetched(plan_state: PlanState, leader: int, joiner: int) -> bool:
         follower.alive
         and (follower.leader, follower.epoch) == (leader, leading.epoch)
         and not leading.stale >> joiner & 1
-        and plan_state.fetches(joiner, leader)
+        and not plan_state.cannot_fetch(joiner, leader)
     )
 
 
@@ -279,5 +361,7 @@ def _timed(model: AdversaryModel, plan_state: PlanState) -> Iterator[Taken]:
         for label, controller, after in lags(model, state.controller, broker, number):
             _, *names = label
             late = names[1]
-            if not plan_state.fetches(late, number) and broker.remote[late] < len(broker.log):
+            # Where leaders may miss epochs, this timer is longer than any delay.
+            cut = plan_state.lags if model.misses_epochs else plan_state.cannot_fetch
+            if cut(late, number) and broker.remote[late] < len(broker.log):
                 yield label, plan_state.with_brokers({number: after}, controller)

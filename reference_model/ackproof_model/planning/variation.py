@@ -24,7 +24,9 @@ from ackproof_model.planning.plan import (
 )
 from ackproof_model.planning.plan_state import (
     CUTS,
+    FREE,
     HEALS,
+    HOLDS,
     PROCESS_STOPS,
     Operation,
     OperationKind,
@@ -37,9 +39,6 @@ _TRIES = 200
 #: The most changes that one mutation makes.
 _MOST_CHANGES = 3
 
-#: Operations that the budgets do not limit.
-_FREE = (*HEALS, OperationKind.WITHHOLD)
-
 
 def permitted(model: AdversaryModel, operations: Operations) -> Plan | None:
     """Return the plan of these operations, None if one is not possible or the budgets forbid it.
@@ -48,7 +47,9 @@ def permitted(model: AdversaryModel, operations: Operations) -> Plan | None:
     """
     if len(operations) > MOST_OPERATIONS:
         return None
-    used = Counter((one.kind, ANY) for one in operations if one.kind not in _FREE)
+    kinds = (one.kind for one in operations if one.kind not in FREE)
+    moves = (OperationKind.REASSIGN, OperationKind.CANCEL)
+    used = Counter((moves[0] if kind in moves else kind, ANY) for kind in kinds)
     if used - allowance(model) or used.total() > model.budgets.perturbations:
         return None
     plan = carried_out(model, operations)
@@ -92,14 +93,19 @@ def smaller(model: AdversaryModel, operations: Operations) -> Iterator[Operation
 
 
 def _insert(model: AdversaryModel, operations: Operations, chance: Random) -> Operations:
-    kinds = [*(kind for kind, _ in sorted(allowance(model))), OperationKind.WITHHOLD, *HEALS]
-    kind = chance.choice(kinds)
+    holds = HOLDS if model.misses_epochs else ()
+    cuts = [cut for cut in CUTS if cut in holds or cut not in HOLDS]
+    kinds = [kind for kind, _ in sorted(allowance(model))]
+    kinds += [OperationKind.CANCEL] if OperationKind.REASSIGN in kinds else []
+    kind = chance.choice([*kinds, OperationKind.WITHHOLD, *holds, *HEALS])
     settles = kind in HEALS or chance.random() < 0.5
+    to = chance.choice(model.requests) if kind is OperationKind.REASSIGN else ()
     operation = Operation(
         kind=kind,
-        broker=chance.randrange(model.replicas),
+        broker=to[0] if to else chance.randrange(model.brokers),
         settled=settles,
-        ends=chance.choice(CUTS) if kind is OperationKind.JOIN else None,
+        ends=chance.choice(cuts) if kind is OperationKind.JOIN else None,
+        to=to,
     )
     at = chance.randint(0, len(operations))
     return (*operations[:at], operation, *operations[at:])
@@ -138,15 +144,19 @@ def _swap(_model: AdversaryModel, operations: Operations, chance: Random) -> Ope
 
 def _retarget(model: AdversaryModel, operations: Operations, chance: Random) -> Operations:
     """Exchange two brokers from some operation on."""
-    if not operations or model.replicas < 2:
+    if not operations or model.brokers < 2:
         return operations
-    one, other = chance.sample(range(model.replicas), 2)
+    one, other = chance.sample(range(model.brokers), 2)
     exchanged = {one: other, other: one}
     at = chance.randrange(len(operations))
     return (
         *operations[:at],
         *(
-            replace(each, broker=exchanged.get(each.broker, each.broker))
+            replace(
+                each,
+                broker=exchanged.get(each.broker, each.broker),
+                to=tuple(exchanged.get(number, number) for number in each.to),
+            )
             for each in operations[at:]
         ),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from ackproof.exploration.examined import REPEATED, examined
@@ -20,6 +21,11 @@ from ackproof.exploration.results import (
 from ackproof.runs.verdict import Finding
 from ackproof_model.planning import Operation, OperationKind, permitted
 from unit.harness.exploration.explorations import opened, proposed_again, reached
+from unit.reference_model.planning.schedules import (
+    ELECTING,
+    MISSED_EPOCH,
+    in_time,
+)
 
 
 def ran(seed: int, results: Results, begun: list[Schedule], ways: Ways) -> Result:
@@ -113,6 +119,24 @@ def test_a_schedule_that_did_not_lead_to_its_pairs_is_left_after_some_tries(
     )
     assert tried.keys() == ways.pairs.keys()
     assert max(tried.values()) < 8
+
+
+def test_what_loses_by_the_model_comes_first_and_not_forever() -> None:
+    kept = Ways.of(ELECTING, [in_time(MISSED_EPOCH)])
+    assert not kept.losing
+    ways = Ways.of(ELECTING, [in_time(MISSED_EPOCH), MISSED_EPOCH])
+    assert ways.losing == (MISSED_EPOCH,)
+    results: dict[str, Result] = {}
+    for number in range(4):
+        proposal = next_schedule(3, number, results, begun=[], ways=ways)
+        aimed = proposal.schedule.operations == MISSED_EPOCH
+        assert (proposal.origin, aimed) == ("aimed", number < 3)
+        result = Result(
+            seed=3, number=number, known={}, proposal=proposal, verdict="holds", reason=""
+        )
+        results[result.name] = result
+    by_design = Ways.of(replace(ELECTING, unclean_election=True), [MISSED_EPOCH])
+    assert not by_design.losing, "Kafka promises nothing"
 
 
 LOST = Finding(anomaly="lost", predicted="impossible", observed=3, explanation="3 are gone")

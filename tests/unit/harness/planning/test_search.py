@@ -52,3 +52,29 @@ def test_the_question_is_what_the_scenario_says() -> None:
     assert (asked.min_insync_replicas, asked.unclean_election) == (2, False)
     assert asked.flush_every_record
     assert not asked.policy.elr
+
+
+def test_moves_need_a_broker_without_a_replica() -> None:
+    with pytest.raises(ScenarioError, match="all 3 have one"):
+        question(Scenario.model_validate(small()), Budgets(reassignments=1))
+    document = small(kafka="4.4.0", cluster={"brokers": 4}, topics=THREE_REPLICAS)
+    asked = question(Scenario.model_validate(document), Budgets(reassignments=1))
+    assert (asked.brokers, asked.targets) == (4, ((0, 1, 2), (3, 1, 2)))
+
+
+THREE_REPLICAS = {"orders": {"assignment": [[1, 2, 3]]}}
+
+
+@pytest.mark.parametrize(
+    ("version", "budgets", "late"),
+    [
+        ("4.4.0", Budgets(leader_moves=1), True),
+        ("4.4.0", Budgets(kills=1), False),
+        ("2.8.2", Budgets(leader_moves=1), False),
+    ],
+)
+def test_metadata_may_be_late_where_leaders_are_elected_by_request(
+    version: str, budgets: Budgets, late: bool
+) -> None:
+    asked = question(Scenario.model_validate(small(kafka=version)), budgets)
+    assert asked.misses_epochs is late

@@ -54,6 +54,8 @@ def test_known_figures(
         model("2.8.2", budgets={"power_losses": 1}, replicas=2, unclean_election=True),
         model("0.10.2", budgets={"kills": 1}, replicas=2),
         model(budgets={"reassignments": 1}, replicas=1, spare_brokers=1, min_insync_replicas=1),
+        # The brokers' states do not fit into 64 bits.
+        model(budgets={"reassignments": 1}, spare_brokers=1, targets=((0, 1, 2), (3, 1, 2))),
     ],
     ids=lambda asked: f"{asked.kafka_version} {asked.budgets.allowed} acks={asked.acks}",
 )

@@ -1,0 +1,98 @@
+"""Elections, moves and held requests of a plan as faults of a scenario."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ackproof.planning.compiler import document, phases
+from ackproof.planning.search import question
+from ackproof.scenario.loader import validate
+from ackproof.scenario.model import Scenario
+from ackproof_model.adversary import Budgets
+from ackproof_model.planning import Operation, OperationKind, Operations, carried_out
+from unit.reference_model.planning.schedules import (
+    MISSED_EPOCH,
+    REMOVED,
+)
+
+
+def scenario(brokers: int) -> Scenario:
+    return validate(
+        {
+            "version": 1,
+            "name": "orders",
+            "kafka": "4.4.0",
+            "cluster": {"brokers": brokers},
+            "topics": {
+                "orders": {"assignment": [[2, 3, 1]], "settings": {"min.insync.replicas": 2}}
+            },
+            "workload": {
+                "topic": "orders",
+                "settings": {"acks": "all", "enable.idempotence": True},
+            },
+        }
+    )
+
+
+def compiled(own: Scenario, budgets: Budgets, operations: Operations) -> dict[str, Any]:
+    """Return the document, which the loader takes, and its faults that are not `none`."""
+    plan = carried_out(question(own, budgets), operations)
+    assert plan is not None
+    made = document(own, plan, name="made", records=20, patience_s=60)
+    validate(made)
+    assert phases(plan)
+    return made
+
+
+def test_held_requests_and_elections() -> None:
+    made = compiled(scenario(3), Budgets(leader_moves=1, kills=2), MISSED_EPOCH)
+    assert made["cluster"]["proxied"] == ["INTERNAL", "CONTROLLER"]
+    faults = {one.get("id", "order"): one for one in made["faults"]}
+    first, late, last = faults["step-1"], faults["step-2"], faults["step-5"]
+    assert (first["target"], first["client"]) == ([2, 3], "broker-1-fetcher")
+    assert (late["target"], late["client"]) == ("active controller", "raft-client-2")
+    assert (last["target"], last["client"]) == (2, "broker-")
+    assert all(one["action"] == "hold" for one in (first, late, last))
+    assert late["heal_when"] == ["step-5 began"]
+    assert faults["held-1"]["when"] == "hw of orders-0 stuck for 2s"
+    assert faults["order"]["to"] == [1, 2, 3]
+    assert faults["step-3"]["fault"] == "preferred_election"
+    assert faults["rest-3"]["when"] == ["step-3 began"], "broker 2 answers what it knows"
+    learned = [faults[f"rest-{stage}"]["when"] for stage in (4, 6)]
+    assert learned == [
+        [f"log of broker {broker} says 'starts at leader epoch 2 '"] for broker in (3, 2)
+    ]
+    assert faults["rest-7"]["when"][0] == "leader of orders-0 == 3"
+
+
+def test_the_preferred_replica_is_elected_without_a_move() -> None:
+    operations = (
+        Operation(kind=OperationKind.KILL, broker=0),
+        Operation(kind=OperationKind.START, broker=0),
+        Operation(kind=OperationKind.ELECT, broker=0),
+    )
+    made = compiled(scenario(3), Budgets(leader_moves=1, kills=1), operations)
+    kinds = [one["fault"] for one in made["faults"] if one["fault"] != "none"]
+    assert kinds == ["kill", "preferred_election"]
+    assert made["faults"][-2]["when"] == ["leader of orders-0 == 2", "isr of orders-0 is {1, 2, 3}"]
+
+
+def test_moves_go_to_another_broker_and_back() -> None:
+    budgets = Budgets(reassignments=2, shrinks=2, kills=1)
+    made = compiled(scenario(4), budgets, REMOVED)
+    assert made["topics"]["orders"]["assignment"] == [[2, 3, 1]]
+    moves = [one["to"] for one in made["faults"] if one["fault"] == "reassign"]
+    assert moves == [[4, 3, 1], [2, 3, 1]]
+    lags = [one["client"] for one in made["faults"] if one["fault"] == "link"]
+    assert lags == ["broker-3-fetcher", "broker-1-fetcher"]
+
+
+def test_without_elections_links_are_cut() -> None:
+    operations = (
+        Operation(kind=OperationKind.LAG, broker=1),
+        Operation(kind=OperationKind.CUT_OFF, broker=2),
+    )
+    made = compiled(scenario(3), Budgets(shrinks=1, fencings=1), operations)
+    assert "proxied" not in made.get("cluster", {})
+    kinds = [one["fault"] for one in made["faults"] if one["fault"] != "none"]
+    assert kinds == ["partition", "partition"]
