@@ -166,7 +166,7 @@ def narrative(plan: Plan, scenario: Scenario) -> Iterator[str]:
         OperationKind.REASSIGN: "The replicas move, broker {} first.",
         OperationKind.CANCEL: "The move of the replicas is cancelled.",
         OperationKind.START: "Broker {} is started.",
-        OperationKind.JOIN: "Broker {} is connected to the others again.",
+        OperationKind.JOIN: "The links of broker {} work again.",
     }
     for number, stage in enumerate(plan.stages):
         controller = stage.plan_state.state.controller

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from ackproof.errors import DiskError, RunDirectoryError, ScenarioError
+from ackproof.exploration.folder import Exploration, Folder
+from ackproof.exploration.next_schedule import next_schedule
 from ackproof.exploration.results import NOT_RUN, Proposal, Result, Schedule, counts
-from unit.harness.exploration.explorations import folder_at, opened, reached
+from ackproof_model.planning import OperationKind
+from unit.harness.exploration.explorations import SCENARIO, folder_at, opened, reached
+from unit.reference_model.planning.schedules import ELECTING
 
 
 def result(seed: int, number: int) -> Result:
@@ -42,6 +48,27 @@ def test_the_planner_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("ackproof.exploration.folder.plans_to", None)
     _, again = opened(tmp_path / "explored")
     assert (again, len(again.plans_to(reached().pairs))) == (ways, 37)
+
+
+@pytest.mark.parametrize("late", [True, False])
+def test_what_loses_by_the_model_is_the_first_proposal_in_an_empty_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, late: bool
+) -> None:
+    """An election and two kills lose if a leader misses an epoch (B56), and not otherwise."""
+    monkeypatch.setattr("ackproof.exploration.folder.plans_to", lambda *_: {})
+    model = replace(ELECTING, misses_epochs=late)
+    folder = Folder(tmp_path / "explored", Exploration.of(SCENARIO, model))
+    folder.open()
+    everything = replace(reached(), model=model, pairs=frozenset())
+    ways = folder.ways(everything, lambda text: None)
+    first = next_schedule(3, 0, folder.results(), begun=[], ways=ways)
+    kinds = Counter(one.kind for one in first.schedule.operations)
+    if late:
+        assert (first.origin, first.schedule.operations) == ("aimed", *ways.losing)
+        assert kinds[OperationKind.ELECT] == 1
+        assert kinds[OperationKind.KILL] == 2
+    else:
+        assert (first.origin, ways.losing) == ("drawn", ())
 
 
 def test_a_folder_of_other_limits_is_refused(tmp_path: Path) -> None:

@@ -105,8 +105,12 @@ def test_elections_and_moves_are_limited_by_their_budgets() -> None:
     assert not permitted(none, (elect,))
     assert permitted(none, (LATE,)), "a delay costs nothing"
     assert not permitted(replace(none, misses_epochs=False), (LATE,))
-    cancelled = (move(3, 1, 2), Operation(kind=K.CANCEL, broker=3))
-    assert not permitted(replace(MOVING, budgets=Budgets(reassignments=1)), cancelled)
+    lags = (Operation(kind=K.LAG, broker=1), Operation(kind=K.LAG, broker=2))
+    cancelled = (*lags, move(3, 1, 2), Operation(kind=K.CANCEL, broker=3))
+    older = replace(MOVING, kafka_version="4.1.2", elr_enabled=True)
+    assert permitted(older, cancelled)
+    once = replace(older, budgets=Budgets(reassignments=1, shrinks=2))
+    assert not permitted(once, cancelled)
 
 
 def test_only_what_is_possible_is_offered() -> None:
