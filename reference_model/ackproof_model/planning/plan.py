@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import islice
+from itertools import count, islice
 
 from ackproof_model.adversary.search import AdversaryResult
 from ackproof_model.adversary.state import AdversaryModel, Budgets, initial
@@ -162,17 +162,17 @@ def realized(answer: AdversaryResult) -> Plan | None:
 def _useful(answer: AdversaryResult) -> _Useful:
     """Return whether an operation may come next, so that requests can be held in few orders.
 
-    Only brokers start and join that do so in the trace, only if a broker learns of an epoch after
-    the next one are requests held, and holds in a row have one order.
+    Only brokers start and join that do so in the trace, only if a leader misses an epoch are
+    requests held, and holds in a row have one order.
     """
     labels = [label for label, _ in answer.trace]
     started = {numbers[0] for what, *numbers in labels if what == "restart"}
     joining = {numbers[-1] for what, *numbers in labels if what == "expand"}
     states = [initial(answer.model), *(state for _, state in answer.trace)]
     late = any(
-        then.epoch > now.epoch + 1
+        then.epoch > now.epoch + 1 and then.leader == now.leader == number
         for (what, *_), before, after in zip(labels, states, states[1:], strict=False)
-        for now, then in zip(before.brokers, after.brokers, strict=True)
+        for number, now, then in zip(count(), before.brokers, after.brokers, strict=False)
         if what == "learn"
     )
 

@@ -19,6 +19,7 @@ from ackproof_model.planning import (
     realized,
     variation,
 )
+from ackproof_model.replication.state import NOBODY
 from unit.reference_model.planning.schedules import (
     ELECTING,
     LATE,
@@ -55,6 +56,15 @@ def test_a_removed_replica_that_is_elected_loses_every_record(version: str) -> N
     assert lost(replace(MOVING, kafka_version=version), copied) == 0
 
 
+def test_a_partition_without_a_leader_has_lost_nothing() -> None:
+    """Broker 0 alone is eligible, and not assigned any more."""
+    unclean = (Operation(kind=K.KILL, broker=2), Operation(kind=K.START, broker=2))
+    plan = carried_out(MOVING, (*REMOVED[:2], *unclean, REMOVED[2], replace(unclean[0], broker=3)))
+    assert plan is not None
+    assert plan.stages[-1].plan_state.state.controller.leader == NOBODY
+    assert plan.lost == 0
+
+
 @pytest.mark.parametrize(("version", "elr"), [("4.1.2", True), ("4.4.0", False)])
 def test_before_4_3_and_without_elr_the_same_moves_lose_nothing(version: str, elr: bool) -> None:
     model = replace(MOVING, kafka_version=version, elr_enabled=elr)
@@ -77,8 +87,6 @@ def test_the_planner_finds_the_schedule_of_a_removed_replica() -> None:
     assert plan.lost
     kinds = Counter(one.kind for one in plan.operations)
     assert kinds - Counter([K.WITHHOLD]) == {K.LAG: 2, K.REASSIGN: 2, K.KILL: 1}
-    older = replace(MOVING, kafka_version="4.1.2", elr_enabled=True)
-    assert search(older).impossible
 
 
 def test_schedules_to_pairs_and_drawn_ones_have_elections_moves_and_holds() -> None:
