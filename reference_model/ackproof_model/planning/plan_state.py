@@ -181,6 +181,8 @@ def _requested(
         if preferred(controller) != number:
             if assignment is None or assignment.adding or assignment.removing:
                 return None  # its order cannot change
+            if any(controller.fenced >> one & 1 for one in assignment.replicas):
+                return None  # the tool refuses fenced brokers
             others = (one for one in assignment.replicas if one != number)
             controller = reassign(policy, controller, (number, *others))
         return elected(controller, number)
@@ -191,6 +193,7 @@ def _requested(
         after = cancel(policy, controller) if possible else controller
     else:
         possible = operation.to in model.requests and can_reassign(policy, controller, operation.to)
+        possible = possible and not any(controller.fenced >> one & 1 for one in operation.to)
         after = reassign(policy, controller, operation.to) if possible else controller
     return None if after == controller else with_version(controller, after)
 

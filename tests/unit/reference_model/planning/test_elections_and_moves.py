@@ -142,6 +142,9 @@ def test_only_what_is_possible_is_offered() -> None:
     assert not possible(Operation(kind=K.CUT_OFF, broker=1)), "links lead through a proxy"
     cancel = Operation(kind=K.CANCEL, broker=3)
     assert not possible(move(1, 2, 3), model=MOVING)
+    dead = Operation(kind=K.KILL, broker=1)
+    assert not possible(dead, move(3, 1, 2), model=MOVING), "the tool refuses fenced brokers"
+    assert not possible(dead, Operation(kind=K.ELECT, broker=2)), "the tool refuses fenced brokers"
     assert not possible(move(3, 1, 2), cancel, model=MOVING), "it is complete"
     lags = (Operation(kind=K.LAG, broker=1), Operation(kind=K.LAG, broker=2))
     older = replace(MOVING, kafka_version="4.1.2", elr_enabled=True)
