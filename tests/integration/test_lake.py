@@ -1,6 +1,7 @@
-"""One run has one verdict on a local disk, behind a mount, in S3 and on each kind of master.
+"""One run has one verdict on a local disk, behind a mount, in S3, in HDFS and on each master.
 
-S3 is moto's server on the loopback interface, read by Hadoop's client and by pyarrow.
+S3 is moto's server on the loopback interface, read by Hadoop's client and by pyarrow; HDFS is
+Hadoop's own of one process.
 """
 
 from __future__ import annotations
@@ -47,6 +48,9 @@ print(ap.check(sys.argv[2], spark=spark).model_dump_json())
 assert spark.conf.get("spark.sql.session.timeZone") == "Asia/Tokyo"
 assert spark.range(3).count() == 3
 """
+
+
+HDFS = Path(__file__).parent / "java" / "Hdfs.java"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +131,45 @@ def _lake(folder: Path, url: str) -> Lake:
     return Lake(url=url, files=folder / "files", s3=s3, environment=environment)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hdfs:
+    """A process with a name node and a data node."""
+
+    url: str
+    process: subprocess.Popen[str]
+
+    def copy(self, folder: Path, place: str) -> str:
+        """Copy a local folder to a place that is not there; return its address."""
+        print(folder, place, file=self.process.stdin, flush=True)
+        assert self.process.stdout is not None
+        assert self.process.stdout.readline() == "copied\n"
+        return f"{self.url}{place}"
+
+
+@pytest.fixture
+def hdfs(tmp_path: Path) -> Iterator[Hdfs]:
+    """HDFS of the Hadoop that Spark brings."""
+    (api,) = (connector.spark_home() / "jars").glob("hadoop-client-api-*.jar")
+    version = api.stem.removeprefix("hadoop-client-api-")
+    (tmp_path / "empty.py").touch()
+    fetched = connector.spark_submit(
+        *("--packages", f"org.apache.hadoop:hadoop-client-minicluster:{version}"),
+        *("--master", "local[1]", "--conf", f"spark.jars.ivy={tmp_path}"),
+        *("--conf", "spark.ui.enabled=false", str(tmp_path / "empty.py")),
+    )
+    assert fetched.returncode == 0, fetched.stderr
+    with subprocess.Popen(
+        ["java", "-cp", str(tmp_path / "jars" / "*"), str(HDFS), str(tmp_path / "hdfs")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        yield Hdfs(url=process.stdout.readline().strip(), process=process)
+        process.terminate()
+
+
 @pytest.fixture(scope="module")
 def cluster(lake: Lake, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
     with standalone(tmp_path_factory.mktemp("standalone")) as started:
@@ -169,6 +212,23 @@ def test_a_run_has_one_verdict_on_every_master(
         code, behind = lake.judged(folder, connect)
     assert behind["compared"].startswith("general: ")
     assert (code, behind | {"compared": here[1]["compared"]}) == here
+
+
+def test_a_run_has_one_verdict_in_hdfs_as_long_as_it_answers(lake: Lake, hdfs: Hdfs) -> None:
+    folder = lake.store("in-hdfs")
+    here = lake.judged(folder)
+    (folder / "verdict.json").unlink()
+    place = hdfs.copy(folder, "/runs/in-hdfs")
+    code, there = lake.judged(place)
+    assert there["compared"].startswith("general: "), "pyarrow has no libhdfs"
+    assert (code, there | {"compared": here[1]["compared"]}) == here
+    assert lake.call("report", place).returncode == 0
+    hdfs.process.kill()
+    hdfs.process.wait()
+    gone = lake.call("check", place)
+    assert (gone.returncode, gone.stdout) == (4, "")
+    assert "the file system of the address does not answer" in gone.stderr
+    assert "Traceback" not in gone.stderr
 
 
 def test_what_s3_lacks_is_one_sentence(lake: Lake, tmp_path: Path) -> None:

@@ -12,8 +12,19 @@ from ackproof_spark.errors import AnalysisError, RunError
 #: Spark's messages for a file that is not a complete Parquet file.
 _DAMAGED = r"CANNOT_READ_FILE_FOOTER|is not a Parquet file|FAILED_READ_FILE.NO_HINT"
 
+#: Messages of a file system that cannot be reached: Hadoop's RPC and HDFS, the client of S3.
+_AWAY = (
+    r"Call From \S+ to \S+ failed|destination host is:|BlockMissingException"
+    r"|Unable to execute HTTP request"
+)
+
 #: Patterns of failures and their meaning for the user. The first match counts.
 _MEANINGS = (
+    (
+        _AWAY,
+        "the file system of the address does not answer, or not with all blocks: check that it "
+        "runs, and the address; then run again",
+    ),
     (
         r"S3AFileSystem not found|scheme \"s3[an]?\"",
         "Spark lacks the jar of s3a://, org.apache.hadoop:hadoop-aws: fetch it with `python -m "
@@ -107,9 +118,11 @@ def explained() -> Iterator[None]:
     except Exception as error:
         if not _is_sparks(error):
             raise
-        if re.search(_DAMAGED, str(error)):
+        failure = "\n".join([f"{type(error).__name__}: {error}", *_java_causes(error)])
+        # A file that breaks off may be one of a file system that went away.
+        if re.search(_DAMAGED, failure) and not re.search(_AWAY, failure):
             raise RunError(f"a table is damaged or cut short ({cause(error)})") from error
-        what = meaning(f"{type(error).__name__}: {error}") or "Spark could not finish"
+        what = meaning(failure) or "Spark could not finish"
         raise AnalysisError(f"{what} ({cause(error)})") from error
 
 
@@ -130,11 +143,16 @@ def stream_explained(what: str) -> Iterator[None]:
 
 def cause(error: BaseException) -> str:
     """Return the first line of the root cause: Java's innermost cause, if any."""
-    java: Any = getattr(error, "java_exception", None)
-    while java is not None and java.getCause() is not None:
-        java = java.getCause()
-    text = str(error if java is None else java.toString())
+    *_, text = [str(error), *_java_causes(error)]
     return text.strip().partition("\n")[0] or type(error).__name__
+
+
+def _java_causes(error: BaseException) -> Iterator[str]:
+    """Yield what Java's exception says and each of its causes, the innermost last."""
+    java: Any = getattr(error, "java_exception", None)
+    while java is not None:
+        yield java.toString()
+        java = java.getCause()
 
 
 def _is_sparks(error: BaseException) -> bool:

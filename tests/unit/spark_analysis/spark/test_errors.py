@@ -6,17 +6,18 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import dataclass
 
 import pytest
 from pyspark.errors import PySparkException
 
-from ackproof_spark.errors import AnalysisError
+from ackproof_spark.errors import AnalysisError, RunError
 from ackproof_spark.spark.errors import explained
 
 _OUT_OF_MEMORY = """
 import json
 from pyspark import SparkContext
-from ackproof_spark.errors import AnalysisError
+from ackproof_spark.errors import AnalysisError, RunError
 from ackproof_spark.spark.errors import explained
 from ackproof_spark.spark.session import choose, session, stop
 
@@ -102,6 +103,11 @@ def test_out_of_memory_is_reported_and_the_next_session_works() -> None:
         ("S3Exception: FORBIDDEN (Service: S3, Status Code: 403)", "refuses the keys"),
         # Py4J's message if the JVM ran out of memory before it could report it.
         ("ConnectionRefusedError: [Errno 111] Connection refused", "ran out of memory"),
+        (
+            "[FAILED_READ_FILE.NO_HINT] EOFException: End of File Exception between local host is: "
+            '"a/127.0.0.1"; destination host is: "localhost":8020; : java.io.EOFException',
+            "file system of the address does not answer",
+        ),
         ("who knows", "could not finish"),
     ],
 )
@@ -109,6 +115,36 @@ def test_each_failure_has_its_meaning(message: str, means: str) -> None:
     with pytest.raises(AnalysisError, match=means) as caught, explained():
         raise PySparkException(message)
     assert message in str(caught.value)
+
+
+@dataclass(kw_only=True)
+class Java:
+    text: str
+    cause: Java | None = None
+
+    def toString(self) -> str:  # noqa: N802 - Java's name
+        return self.text
+
+    def getCause(self) -> Java | None:  # noqa: N802
+        return self.cause
+
+
+@pytest.mark.parametrize(
+    ("middle", "means"),
+    [
+        ("java.net.ConnectException: Call From a/127.0.0.1 to localhost:8020 failed", "not answer"),
+        ("java.io.IOException: not so much", "a table is damaged"),
+    ],
+)
+def test_a_file_that_breaks_off_is_whole_if_its_file_system_went_away(
+    middle: str, means: str
+) -> None:
+    failure = PySparkException("[FAILED_READ_FILE.NO_HINT] Encountered error while reading file")
+    root = Java(text="java.io.EOFException")
+    failure.java_exception = Java(text="Job aborted", cause=Java(text=middle, cause=root))
+    with pytest.raises((AnalysisError, RunError), match=means) as caught, explained():
+        raise failure
+    assert "(java.io.EOFException)" in str(caught.value)
 
 
 def test_other_exceptions_pass_through() -> None:
