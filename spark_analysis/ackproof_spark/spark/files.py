@@ -84,9 +84,10 @@ class Storage(ABC):
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
 
-    def _unusable(self, reason: object) -> AnalysisError:
+    def _unusable(self, reason: object, failure: object = "") -> AnalysisError:
+        """Return the error with a remedy for the whole `failure`, by default for its reason."""
         reason = str(reason).partition("\n")[0]
-        remedy = meaning(reason) or "name another folder or address"
+        remedy = meaning(str(failure) or reason) or "name another folder or address"
         return AnalysisError(f"{self._location} cannot be used ({reason}); {remedy}")
 
 
@@ -160,7 +161,7 @@ class HadoopFiles(Storage):
         try:
             yield
         except Py4JJavaError as error:
-            raise self._unusable(cause(error)) from None
+            raise self._unusable(cause(error), failure=error) from None
 
 
 class ArrowFiles(Storage):
