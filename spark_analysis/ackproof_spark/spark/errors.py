@@ -148,11 +148,19 @@ def cause(error: BaseException) -> str:
 
 
 def _java_causes(error: BaseException) -> Iterator[str]:
-    """Yield what Java's exception says and each of its causes, the innermost last."""
+    """Yield what Java's exception says and each of its causes, the innermost last.
+
+    If the JVM has ended meanwhile, these are fewer.
+    """
     java: Any = getattr(error, "java_exception", None)
     while java is not None:
-        yield java.toString()
-        java = java.getCause()
+        try:
+            text, java = java.toString(), java.getCause()
+        except Exception as gone:
+            if not _is_sparks(gone):
+                raise
+            return
+        yield text
 
 
 def _is_sparks(error: BaseException) -> bool:
