@@ -26,9 +26,12 @@ Document = dict[str, Any]
 
 VERSIONS = ("0.10.2.2", "2.6.2", "3.9.1", "4.1.2", DEFAULT_KAFKA)
 
-#: Faults that need five brokers, a user's command, a container that ackproof did not start, or a
-#: group whose members another fault ends.
-LEFT_OUT = ("command", "docker", "majorities_ring", "delete_offsets", "reset_offsets")
+#: Faults that need five brokers, a user's command, a container that ackproof did not start, a group
+#: whose members another fault ends, or brokers with more memory.
+LEFT_OUT = (
+    *("command", "docker", "majorities_ring", "delete_offsets", "reset_offsets"),
+    "busy_coordinator",
+)
 
 _LEADER, _FOLLOWERS = "leader of orders-0", "followers of orders-0"
 _TARGETS = (_LEADER, _LEADER, _LEADER, _FOLLOWERS, _FOLLOWERS, "all", "any broker", 1, [1, 2])
