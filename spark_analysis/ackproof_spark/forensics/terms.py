@@ -72,14 +72,14 @@ def terms(
     states: rows of `tables.PARTITION_STATES`. starts: topic, partition, epoch to the first offset
     with that epoch. events: rows of `tables.BROKER_EVENTS` of the kinds `leader` and `loaded`.
     """
-    lines = {}
+    lines: dict[tuple[str, int, int], list[Mapping[str, Any]]] = defaultdict(list)
     loads: dict[Partition, list[Mapping[str, Any]]] = defaultdict(list)
     for event in sorted(events, key=lambda event: event["at"]):
         partition = event["topic"], event["partition"]
         if event["kind"] == "loaded":
             loads[partition].append(event)
         else:
-            lines[(*partition, event["leader_epoch"])] = event
+            lines[(*partition, event["leader_epoch"])].append(event)
     return {
         partition: tuple(_of_partition(partition, lives[-1], starts, lines, loads[partition]))
         for partition, lives in lives_of(states).items()
@@ -113,7 +113,7 @@ def _of_partition(
     partition: Partition,
     history: Sequence[Mapping[str, Any]],
     starts: Mapping[tuple[str, int, int], int],
-    lines: Mapping[tuple[str, int, int], Mapping[str, Any]],
+    lines: Mapping[tuple[str, int, int], Sequence[Mapping[str, Any]]],
     loads: Sequence[Mapping[str, Any]],
 ) -> Iterator[Term]:
     earlier: list[Term] = []
@@ -123,7 +123,7 @@ def _of_partition(
         if leader < 0 or (before and before["leader_epoch"] == epoch):
             continue
         of_epoch = [later for later in history[index:] if later["leader_epoch"] == epoch]
-        line = lines.get((*partition, epoch), {})
+        line = _line(lines.get((*partition, epoch), ()), state["at"])
         start = starts.get((*partition, epoch), line.get("offset"))
         last = earlier[-1] if earlier else None
         if start is None and last is not None and last.leader == leader:
@@ -144,6 +144,16 @@ def _of_partition(
         )
         earlier.append(term)
         yield term
+
+
+def _line(of_epoch: Sequence[Mapping[str, Any]], elected_at: datetime) -> Mapping[str, Any]:
+    """Return the line with which the leader began its term, in the order of time.
+
+    A leader that is started again within its term writes another one, which knows of no epoch
+    before; a partition that was recreated had lines of the same epoch before.
+    """
+    since = (line for line in of_epoch if line["at"] >= elected_at)
+    return next(since, of_epoch[-1] if of_epoch else {})
 
 
 def _missed_since(leader: int, line: str, earlier: Sequence[Term]) -> datetime | None:

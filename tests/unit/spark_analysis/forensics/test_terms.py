@@ -120,7 +120,7 @@ def test_terms_begin_when_the_topic_was_created_again(states, leaders):
     assert [term.leader for term in of(FIRST, *states)] == leaders
 
 
-def line(broker, epoch, before, offset):
+def line(broker, epoch, before, offset, *, second=None):
     """Return the line of a leader, as `Partition.makeLeader` of 4.4.0 logs it."""
     known = f"Some({broker})" if before >= 0 else "None"
     text = (
@@ -128,7 +128,7 @@ def line(broker, epoch, before, offset):
         "with partition epoch 2, high watermark 0, ISR [1,2,3], adding replicas [] and removing "
         f"replicas [] . Previous leader {known} and previous leader epoch was {before}."
     )
-    at = START + timedelta(seconds=60 + epoch)
+    at = START + timedelta(seconds=60 + epoch if second is None else second)
     fields = {"kind": "leader", "high_watermark": 0, "offset": offset, "text": text, "at": at}
     return {"topic": "t", "partition": 0, "broker": broker, "leader_epoch": epoch, **fields}
 
@@ -142,6 +142,10 @@ TO_2_AND_BACK = [FIRST, state(5, 2, 1, (1, 2, 3)), state(9, 1, 2, (1, 2, 3))]
         (TO_2_AND_BACK, [line(1, 2, 0, 8)], 5),
         (TO_2_AND_BACK, [line(1, 2, 1, 8)], None),
         (TO_2_AND_BACK, [line(1, 2, -1, 8)], None),  # it was started again
+        # It ended after that, and was started again within its term.
+        (TO_2_AND_BACK, [line(1, 2, 0, 8), line(1, 2, -1, 8, second=70)], 5),
+        # A partition of the same name had this epoch before it was created again.
+        (TO_2_AND_BACK, [line(1, 2, 0, 8, second=-5), line(1, 2, 1, 8)], None),
         (TO_2_AND_BACK, [], None),
         # With an older Kafka a change of the ISR raises the epoch, too: no other leader.
         ([FIRST, state(5, 1, 1, (1, 2)), state(9, 1, 2, (1,))], [line(1, 2, 0, 8)], None),
