@@ -4,10 +4,12 @@ With `acks=all` a record is acked once all in-sync replicas have it, at least `m
 Without an unclean election it is kept while replicas keep what they have written; with eligible
 leader replicas (KIP-966) also if fewer than `min.insync.replicas` lose the end of their logs. The
 model predicts the losses of known defects, so that they contradict no prediction. They break this
-promise all the same.
+promise all the same. So do replicas in sync whose logs differ, whatever the settings.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 from ackproof.runs.verdict import Finding, Verdict
 from ackproof_model.adversary import AdversaryModel
@@ -28,17 +30,26 @@ def _cut(model: AdversaryModel, operations: Operations) -> set[int]:
     return set() if model.flush_every_record else cut
 
 
-def broken(model: AdversaryModel, operations: Operations, verdict: Verdict) -> Finding | None:
-    """Return the finding of a run that lost what Kafka promises to keep, else None."""
+def broken(model: AdversaryModel, operations: Operations, verdict: Verdict) -> Iterator[Finding]:
+    """Yield a finding for each promise of Kafka that a run broke."""
     lost, cut = verdict.observed["lost"], _cut(model, operations)
-    if not lost or not promised(model, operations):
-        return None
-    cuts = f"only {len(cut)} of {model.replicas} brokers" if cut else "no broker"
-    cases = ", ".join(sorted({cause.case for cause in verdict.causes}))
+    if lost and promised(model, operations):
+        cuts = f"only {len(cut)} of {model.replicas} brokers" if cut else "no broker"
+        cases = ", ".join(sorted({cause.case for cause in verdict.causes}))
+        yield _finding(
+            verdict,
+            "lost",
+            f"{lost} records that acks=all acknowledged are lost, although {cuts} lost the "
+            f"end of a log ({cases or 'no known cause'})",
+        )
+    if verdict.observed.get("diverged", 0):
+        yield _finding(verdict, "diverged", "replicas in sync hold different records")
+
+
+def _finding(verdict: Verdict, anomaly: str, explanation: str) -> Finding:
     return Finding(
-        anomaly="lost",
-        predicted=verdict.predicted["lost"],
-        observed=lost,
-        explanation=f"{lost} records that acks=all acknowledged are lost, although {cuts} lost the "
-        f"end of a log ({cases or 'no known cause'})",
+        anomaly=anomaly,
+        predicted=verdict.predicted[anomaly],
+        observed=verdict.observed[anomaly],
+        explanation=explanation,
     )

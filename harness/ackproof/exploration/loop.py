@@ -161,9 +161,9 @@ class Explorer:
             )
         verdict = judge_run(run_dir)
         findings = list(verdict.findings)
-        promised = broken(self.everything.model, operations, verdict)
-        if promised and promised.anomaly not in {found.anomaly for found in findings}:
-            findings.append(promised)
+        contradicted = {found.anomaly for found in findings}
+        promises = broken(self.everything.model, operations, verdict)
+        findings += [found for found in promises if found.anomaly not in contradicted]
         return _Outcome(
             run_dir=run_dir,
             verdict=verdict.verdict,

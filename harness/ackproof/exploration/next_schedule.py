@@ -8,14 +8,15 @@ lose records which Kafka promises to keep. Otherwise it aims at the pairs that a
 planner's schedule that passes through the most of them for its length comes first. A schedule that
 has run and did not pass through them comes again only as long as it has many. Once none is left it
 mutates the schedule of a run that passed through new pairs, as a fuzzer does: the more pairs were
-new, the more often.
+new, the more often. Other strategies are there to be compared with this one.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import StrEnum
 from random import Random
 
 from ackproof.exploration.examined import examination
@@ -38,6 +39,18 @@ _FIXED = 2
 _TRIES = 20
 
 
+class Strategy(StrEnum):
+    """Where schedules come from.
+
+    DIRECTED: as described above. BLIND: the same without the planner's schedules that lose records
+    which Kafka promises to keep. DRAWN: each is drawn, and no finding is examined.
+    """
+
+    DIRECTED = "directed"
+    BLIND = "blind"
+    DRAWN = "drawn"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ways:
     """The planner's schedules within the budgets of a model, and the pairs each passes through.
@@ -48,6 +61,7 @@ class Ways:
     model: AdversaryModel
     pairs: Mapping[Operations, frozenset[Pair]]
     losing: tuple[Operations, ...] = ()
+    strategy: Strategy = Strategy.DIRECTED
 
     @classmethod
     def of(cls, model: AdversaryModel, schedules: Sequence[Operations]) -> Ways:
@@ -63,6 +77,14 @@ class Ways:
             if plan is not None and plan.lost and promised(model, each)
         )
         return cls(model=model, pairs=pairs, losing=tuple(sorted(losing, key=len)))
+
+    def by(self, strategy: Strategy) -> Ways:
+        """Return the ways that a strategy uses."""
+        if strategy is Strategy.DIRECTED:
+            return self
+        kept = self.pairs.keys() - self.losing if strategy is Strategy.BLIND else ()
+        pairs = {each: self.pairs[each] for each in self.pairs if each in kept}
+        return replace(self, pairs=pairs, losing=(), strategy=strategy)
 
     def plans_to(self, wanted: Collection[Pair]) -> dict[Pair, Plan]:
         """Return the plan of the shortest of these schedules through each pair."""
@@ -82,9 +104,11 @@ def next_schedule(
 
     number: the runs before it with this seed. begun: the schedules that run meanwhile.
     """
+    chance = Random(f"explore {seed} {number}")  # noqa: S311 - repeatable, not secret
+    if ways.strategy is Strategy.DRAWN:
+        return _drawn(ways.model, chance)
     if examines := examination(ways.model, results, begun):
         return examines
-    chance = Random(f"explore {seed} {number}")  # noqa: S311 - repeatable, not secret
     before = [*(one.proposal.schedule for one in results.values()), *begun]
     tried = Counter(one.operations for one in before)
     for each in ways.losing:
@@ -128,5 +152,9 @@ def _mutation(
         schedule = Schedule(operations=operations, records=chance.choice(RECORDS))
         if schedule not in before:
             return Proposal(schedule=schedule, origin="mutated", parent=parent)
+    return _drawn(model, chance)
+
+
+def _drawn(model: AdversaryModel, chance: Random) -> Proposal:
     schedule = Schedule(operations=drawn(model, chance), records=chance.choice(RECORDS))
     return Proposal(schedule=schedule, origin="drawn")

@@ -18,10 +18,11 @@ POWER = tuple(Operation(kind=OperationKind.LOSE_POWER, broker=number) for number
 ELR, OLDER = AdversaryModel(kafka_version="4.4.0"), AdversaryModel(kafka_version="3.4.1")
 
 
-def lost(records: int, *cases: str) -> Any:
+def lost(records: int, *cases: str, diverged: int | None = None) -> Any:
     causes = [SimpleNamespace(case=case) for case in cases]
+    observed = {"lost": records} | ({} if diverged is None else {"diverged": diverged})
     return SimpleNamespace(
-        observed={"lost": records}, predicted={"lost": "possible"}, causes=causes
+        observed=observed, predicted=dict.fromkeys(observed, "possible"), causes=causes
     )
 
 
@@ -39,16 +40,14 @@ def lost(records: int, *cases: str) -> Any:
 def test_a_loss_that_kafka_promises_not_to_have_is_found_though_predicted(
     model: AdversaryModel, operations: Operations, cuts: str
 ) -> None:
-    found = broken(model, operations, lost(7, "B31", "B14", "B14"))
-    assert found is not None
+    [found] = broken(model, operations, lost(7, "B31", "B14", "B14"))
     assert (found.anomaly, found.predicted, found.observed) == ("lost", "possible", 7)
     assert f"although {cuts} lost" in found.explanation
     assert found.explanation.endswith("(B14, B31)")
 
 
 def test_a_loss_without_a_cause_says_so() -> None:
-    found = broken(ELR, KILLS, lost(1))
-    assert found is not None
+    [found] = broken(ELR, KILLS, lost(1))
     assert found.explanation.endswith("(no known cause)")
 
 
@@ -66,4 +65,13 @@ def test_a_loss_without_a_cause_says_so() -> None:
 def test_other_losses_break_no_promise(
     model: AdversaryModel, operations: Operations, records: int
 ) -> None:
-    assert broken(model, operations, lost(records, "B4")) is None
+    assert not list(broken(model, operations, lost(records, "B4")))
+
+
+def test_replicas_in_sync_never_differ_whatever_the_settings() -> None:
+    unclean = replace(OLDER, acks="1", unclean_election=True)
+    [found] = broken(unclean, POWER, lost(7, diverged=2))
+    assert (found.anomaly, found.predicted, found.observed) == ("diverged", "possible", 2)
+    assert not list(broken(unclean, POWER, lost(7, diverged=0)))
+    both = broken(OLDER, KILLS, lost(7, diverged=2))
+    assert [found.anomaly for found in both] == ["lost", "diverged"]

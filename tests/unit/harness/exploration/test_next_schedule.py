@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ackproof.exploration.examined import REPEATED, examined
 from ackproof.exploration.folder import Folder
-from ackproof.exploration.next_schedule import Ways, next_schedule
+from ackproof.exploration.next_schedule import Strategy, Ways, next_schedule
 from ackproof.exploration.results import (
     Proposal,
     Result,
@@ -137,6 +137,31 @@ def test_what_loses_by_the_model_comes_first_and_not_forever() -> None:
         results[result.name] = result
     by_design = Ways.of(replace(ELECTING, unclean_election=True), [MISSED_EPOCH])
     assert not by_design.losing, "Kafka promises nothing"
+
+
+def test_a_blind_exploration_does_not_aim_at_losses_and_a_drawn_one_only_draws() -> None:
+    directed = Ways.of(ELECTING, [MISSED_EPOCH, in_time(MISSED_EPOCH)])
+    assert directed.by(Strategy.DIRECTED) == directed
+    blind = directed.by(Strategy.BLIND)
+    assert (blind.losing, list(blind.pairs)) == ((), [in_time(MISSED_EPOCH)])
+    first = next_schedule(3, 0, {}, begun=[], ways=blind)
+    assert (first.origin, first.schedule.operations) == ("aimed", in_time(MISSED_EPOCH))
+
+    found = ran(3, {}, [], blind).model_copy(update={"findings": (LOST,), "new": 5})
+    origins = {
+        strategy: {
+            next_schedule(
+                3, number, {found.name: found}, begun=[], ways=directed.by(strategy)
+            ).origin
+            for number in range(1, 20)
+        }
+        for strategy in Strategy
+    }
+    assert origins == {
+        Strategy.DIRECTED: {"examined"},
+        Strategy.BLIND: {"examined"},
+        Strategy.DRAWN: {"drawn"},
+    }
 
 
 LOST = Finding(anomaly="lost", predicted="impossible", observed=3, explanation="3 are gone")
