@@ -10,26 +10,27 @@ import math
 import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cache
-from itertools import islice
 from typing import Any, Self
+
+from pydantic import TypeAdapter
 
 from ackproof.audit.failure import EVENTS
 from ackproof.audit.replication import found_sets, question_of
 from ackproof.audit.setups import Setup, setups
 from ackproof.own_config.configuration import Client, Count, FileLine, Given, OwnConfig, Topic
-from ackproof_model.adversary.successors import lost
+from ackproof_model.adversary import Budgets
 from ackproof_model.configuration import Profile
 from ackproof_model.perturbations import Counts
-from ackproof_model.planning import HEALS, Operation, OperationKind, Plan, carried_out
-from ackproof_model.planning.plan import (
-    ANY,
-    MOST_OPERATIONS,
-    Allowance,
-    completed,
-    explored,
-    with_records,
+from ackproof_model.planning import (
+    HEALS,
+    Operation,
+    OperationKind,
+    Operations,
+    Plan,
+    carried_out,
+    shortest_loss,
 )
 from ackproof_model.worst_case.minima import Question
 from ackproof_model.worst_case.minima import stored as stored_minima
@@ -41,18 +42,12 @@ VERSIONS = ("2.6.2", "3.2.0", "3.5.1", "3.7.0", "3.8.1", "3.9.1", "4.1.2", "4.3.
 RACKS = ("rack-0", "rack-1")
 #: Schedules of one version.
 _ROUNDS = 12
-_MOST_SCHEDULES = 5_000
+#: How operations are stored: as those of explorations.
+_OPERATIONS = TypeAdapter(Operations)
 #: Failures that are perturbations of the adversary, and operations that are failures.
 _KINDS = {
     **{str(failure): event.perturbation for failure, event in EVENTS.items() if event.perturbation},
     "disk_replaced": "power_losses",
-}
-_OPERATIONS = {
-    "kills": OperationKind.KILL,
-    "power_losses": OperationKind.LOSE_POWER,
-    "clean_stops": OperationKind.STOP,
-    "shrinks": OperationKind.LAG,
-    "fencings": OperationKind.CUT_OFF,
 }
 _FAILURES = {
     OperationKind.KILL: "crash",
@@ -157,28 +152,12 @@ class Schedule:
         )
 
     def document(self) -> Result:
-        operations = [
-            {
-                "kind": one.kind.value,
-                "broker": one.broker,
-                "settled": one.settled,
-                "ends": one.ends and one.ends.value,
-            }
-            for one in self.operations
-        ]
+        operations = _OPERATIONS.dump_python(self.operations, mode="json")
         return {"operations": operations, "wiped": self.wiped, "extra": self.extra}
 
     @classmethod
     def of(cls, document: Result) -> Self:
-        operations = tuple(
-            Operation(
-                kind=OperationKind(one["kind"]),
-                broker=one["broker"],
-                settled=one["settled"],
-                ends=OperationKind(one["ends"]) if one["ends"] else None,
-            )
-            for one in document["operations"]
-        )
+        operations = _OPERATIONS.validate_python(document["operations"], strict=False)
         return cls(operations=operations, wiped=document["wiped"], extra=document["extra"])
 
     @property
@@ -259,18 +238,8 @@ def _of_topic(question: Question, operations: tuple[Operation, ...]) -> Plan | N
 @cache
 def _realized(question: Question, counts: Counts) -> Plan | None:
     """Return the shortest schedule within a budget that loses records, on any brokers."""
-    model = with_records(question.model())
-    allowed: Allowance = Counter(
-        {(kind, ANY): int(getattr(counts, field)) for field, kind in _OPERATIONS.items()}
-    )
-    for patient in (True, False):
-        reached = explored(model, [+allowed], most=MOST_OPERATIONS, patient=patient)
-        for stages in islice(reached, _MOST_SCHEDULES):
-            if stages[-1].settled and lost(stages[-1].plan_state.state):
-                plan = completed(model, stages)
-                if plan.lost:
-                    return plan
-    return None
+    budgets: dict[str, Any] = {kind: int(number) for kind, number in asdict(counts).items()}
+    return shortest_loss(question.model(budgets=Budgets(**budgets)))
 
 
 def _budget(question: Question, failures: Sequence[str]) -> Counts | None:

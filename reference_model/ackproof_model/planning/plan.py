@@ -147,6 +147,24 @@ def realized(answer: AdversaryResult) -> Plan | None:
     else:
         anywhere = Counter((kind, ANY) for kind, _ in order)
         allowances, useful = [[Counter(order)], [anywhere]], None
+    return _losing(model, allowances, useful)
+
+
+def shortest_loss(model: AdversaryModel) -> Plan | None:
+    """Return the shortest schedule within a model's budgets that loses records.
+
+    If possible, each operation waits until the previous one has settled. None if no schedule of at
+    most `MOST_OPERATIONS` was found.
+    """
+    return _losing(with_records(model), [[allowance(model)]])
+
+
+def _losing(
+    model: AdversaryModel,
+    allowances: Sequence[Sequence[Allowance]],
+    useful: _Useful | None = None,
+) -> Plan | None:
+    """Return the shortest schedule within the first of the allowances that one loses by."""
     for patient in (True, False):
         for allowed in allowances:
             reached = explored(model, allowed, most=MOST_OPERATIONS, patient=patient, useful=useful)
