@@ -111,10 +111,10 @@ def next_schedule(
         return examines
     before = [*(one.proposal.schedule for one in results.values()), *begun]
     tried = Counter(one.operations for one in before)
-    for each in ways.losing:
-        if tried[each] < _LOSING_TRIES:
-            schedule = Schedule(operations=each, records=chance.choice(RECORDS[1:]))
-            return Proposal(schedule=schedule, origin="aimed")
+    least = min(ways.losing, key=lambda each: tried[each], default=None)
+    if least is not None and tried[least] < _LOSING_TRIES:
+        schedule = Schedule(operations=least, records=chance.choice(RECORDS[1:]))
+        return Proposal(schedule=schedule, origin="aimed")
     awaited = [ways.pairs.get(one.operations, frozenset()) for one in begun]
     seen = certain_pairs(results).union(*awaited)
     aims = {

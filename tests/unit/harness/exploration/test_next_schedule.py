@@ -135,6 +135,15 @@ def test_what_loses_by_the_model_comes_first_and_not_forever() -> None:
             seed=3, number=number, known={}, proposal=proposal, verdict="holds", reason=""
         )
         results[result.name] = result
+    first = (*MISSED_EPOCH[:-1], replace(MISSED_EPOCH[-1], settled=False))
+    both = replace(ways, losing=(first, MISSED_EPOCH))
+    results = {}
+    order = []
+    for _ in range(4):
+        result = ran(3, results, [], both)
+        results[result.name] = result
+        order.append(result.proposal.schedule.operations)
+    assert order == [first, MISSED_EPOCH] * 2, "each once, then again"
     by_design = Ways.of(replace(ELECTING, unclean_election=True), [MISSED_EPOCH])
     assert not by_design.losing, "Kafka promises nothing"
 
