@@ -44,7 +44,8 @@ def load(
         list[str],
         typer.Argument(
             metavar="RUN_DIRS",
-            help="Judged run directories, also at an address that Spark knows (s3a://…).",
+            help="Judged run directories, also at an address that Spark knows (s3a://…), and "
+            "folders of `ackproof explore`.",
         ),
     ],
     *,
@@ -80,23 +81,27 @@ def load(
 ) -> None:
     """Load runs into a warehouse. Loading a run again changes nothing.
 
-    The directory of a comparison stands for its trials.
+    The directory of a comparison stands for its trials. A folder of `explore --for` becomes a table
+    of the pairs that it has passed through, and its runs are not loaded.
 
     Example: [bold]ackproof warehouse load runs/* --into warehouse[/]
     """
     from ackproof.runs.addresses import is_elsewhere, path
-    from ackproof.warehouse import opening, rows
-    from ackproof_spark.warehouse.load import Loaded, all_present
+    from ackproof.warehouse import explorations, opening, rows
+    from ackproof_spark.warehouse.load import Loaded, all_present, load_explored
     from ackproof_spark.warehouse.load import load as load_runs
 
     location, kind = opening.address(into), _format(format_name)
     with ExitStack() as stack:
         copied = _copied(stack, run_dirs, location, kind)
         local = [path(run_dir) for run_dir in run_dirs if not is_elsewhere(run_dir)]
-        directories = run_directories([*rows.with_trials(local), *copied])
+        explored = [explorations.read(one) for one in local if explorations.is_exploration(one)]
+        local = [one for one in local if not explorations.is_exploration(one)]
+        given = [*rows.with_trials(local), *copied]
+        directories = run_directories(given) if given or not explored else []
         read = partial(rows.read_runs, directories, commit=commit, addresses=copied)
         runs = read(settings=False)
-        found = None if kind else opening.format_here(location)
+        found = None if kind or explored else opening.format_here(location)
         if found and all_present(location, runs, sends=sends, reads=reads):
             results, kind = dict.fromkeys((run.run_id for run in runs), Loaded.PRESENT), found
         else:
@@ -108,13 +113,21 @@ def load(
                 if not as_json and kind is None:
                     typer.echo(f"{into}: {_format_text(warehouse.format)}", err=True)
                 results = load_runs(warehouse, runs, sends=sends, reads=reads)
+                load_explored(warehouse, {one.id: one.rows for one in explored})
                 kind = warehouse.format
     loaded = [{"run_id": run.run_id, "result": results[run.run_id].value} for run in runs]
     if as_json:
-        print_json({"warehouse": location, "format": kind.value, "runs": loaded})
+        covered = [
+            {"exploration": one.id, "pairs": len(one.rows), "certain": one.certain}
+            for one in explored
+        ]
+        document = {"warehouse": location, "format": kind.value, "runs": loaded}
+        print_json({**document, "explorations": covered})
         return
     for each in loaded:
         typer.echo(f"{each['run_id']}: {each['result']}")
+    for one in explored:
+        typer.echo(f"{one.id}: loaded, {one.certain} of {len(one.rows)} pairs passed for certain")
 
 
 def _copied(

@@ -10,6 +10,7 @@ from ackproof.exploration.coverage import Coverage
 from ackproof.exploration.examined import examined
 from ackproof.planning.compiler import brokers_of
 from ackproof.scenario.model import Scenario
+from ackproof_model.adversary import AdversaryModel
 from ackproof_model.coverage import Pair, Shape
 from ackproof_model.perturbations import Counts
 from ackproof_model.planning import Operation, OperationKind
@@ -24,7 +25,7 @@ def document(scenario: Scenario, coverage: Coverage) -> dict[str, Any]:
     return {
         "scenario": scenario.name,
         "kafka_version": scenario.kafka,
-        "budget": budget(coverage),
+        "budget": budget(reached.model),
         "states": reached.states,
         "controller_states": reached.controller_states,
         "pairs": len(reached.pairs),
@@ -76,8 +77,8 @@ def document(scenario: Scenario, coverage: Coverage) -> dict[str, Any]:
     }
 
 
-def budget(coverage: Coverage) -> str:
-    budgets = coverage.reached.model.budgets
+def budget(model: AdversaryModel) -> str:
+    budgets = model.budgets
     kinds = zip(budgets.KINDS, budgets.of_kinds, strict=True)
     counts = Counts(**{kind: min(number, budgets.perturbations) for kind, number in kinds})
     return f"{counts.limits}, together at most {budgets.perturbations}"
@@ -87,7 +88,7 @@ def lines(scenario: Scenario, coverage: Coverage) -> Iterator[str]:
     """Yield the coverage as text."""
     reached, brokers = coverage.reached, brokers_of(scenario)
     total, seen = len(reached.pairs), len(coverage.certain)
-    yield f"{scenario.name} on Kafka {scenario.kafka}, {budget(coverage)}:"
+    yield f"{scenario.name} on Kafka {scenario.kafka}, {budget(reached.model)}:"
     yield (
         f"the model reaches {reached.states:,} states and {total} pairs of a step and a change of "
         "leader, ISR and ELR"

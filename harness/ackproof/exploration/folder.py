@@ -33,11 +33,14 @@ from ackproof.runs.directory import MOST_BYTES, disk_errors, write_model
 from ackproof.runs.verdict import Record
 from ackproof.scenario.loader import dump
 from ackproof.scenario.model import Scenario
-from ackproof_model.adversary import AdversaryModel, search
+from ackproof_model.adversary import AdversaryModel, Budgets, search
 from ackproof_model.coverage import Reached
 from ackproof_model.planning import Operations, plans_to, realized
 
 _M = TypeVar("_M", bound=BaseModel)
+
+#: The file that says what a folder explores.
+EXPLORATION = "exploration.json"
 
 
 class Exploration(Record):
@@ -64,6 +67,12 @@ class Exploration(Record):
         limits["in_all"] = budgets.perturbations
         return cls(scenario=scenario.name, model=fields, limits=limits)
 
+    def asked(self) -> AdversaryModel:
+        """Return the model with its budgets. Raises TypeError for one of another version."""
+        targets = tuple(map(tuple, self.model.get("targets", ())))
+        limits: dict[str, Any] = {**self.limits}
+        return AdversaryModel(**{**self.model, "targets": targets, "budgets": Budgets(**limits)})
+
     def other_than(self, asked: Exploration) -> list[str]:
         """Return each difference to what is asked, with both values."""
         own = {"scenario": self.scenario, **self.model, **self.limits}
@@ -88,9 +97,14 @@ class Folder:
         self.runs = path / "runs"
         self._results: dict[str, Result] = {}
 
+    @classmethod
+    def stored(cls, path: Path) -> Folder:
+        """Return a folder as it is. Raises RunDirectoryError if it is damaged."""
+        return cls(path, _read(path / EXPLORATION, Exploration))
+
     @property
     def begun(self) -> bool:
-        return (self.path / "exploration.json").exists()
+        return (self.path / EXPLORATION).exists()
 
     def open(self) -> None:
         """Create the folder, or check that it explores the same.
@@ -103,8 +117,8 @@ class Folder:
                     (self.path / folder).mkdir(parents=True, exist_ok=True)
             with self._locked("opening") as _:
                 if not self.begun:
-                    write_model(self.path / "exploration.json", self.exploration)
-        stored = _read(self.path / "exploration.json", Exploration)
+                    write_model(self.path / EXPLORATION, self.exploration)
+        stored = _read(self.path / EXPLORATION, Exploration)
         if different := stored.other_than(self.exploration):
             raise ScenarioError(
                 f"{self.path} explores something else: {'; '.join(different)}",

@@ -62,6 +62,9 @@ _KEPT = ("commit_id", "comparison", "trial")
 #: What `runs` says of each loaded run, so that a load without new runs needs no Spark. It counts
 #: while the files of `runs` are those of `listing`: any other writer changes them.
 _LOADS_FILE = "loads.json"
+#: The table of explorations, which are no runs.
+EXPLORED = "explored_pairs"
+
 _KNOWN = ("run_id", LOAD_ID, "with_sends", "with_reads", *_KEPT)
 
 
@@ -90,6 +93,24 @@ def load(
         note = {"listing": _listing(warehouse.storage), "runs": stored}
         warehouse.storage.write(_LOADS_FILE, json.dumps(note) + "\n")
     return results
+
+
+def load_explored(
+    warehouse: Warehouse, explored: Mapping[str, Sequence[Mapping[str, Any]]]
+) -> None:
+    """Replace the rows of explorations in `explored_pairs`, given by id.
+
+    Rows lack the columns that every row has. Raises `AnalysisError` if the warehouse cannot be
+    written.
+    """
+    common = {"schema_version": WAREHOUSE_VERSION, RUN_DATE: datetime.now(tz=UTC).date()}
+    whole = [{**row, "run_id": id_, **common} for id_, rows in explored.items() for row in rows]
+    if not whole:
+        return
+    spark, name = warehouse.spark, EXPLORED
+    with explained(), warehouse.storage.lock(), small_plans(spark, rows=len(whole)):
+        rows = commented(frame(spark, whole, TABLES[name].schema), name)
+        warehouse.tables.replace_runs(name, rows, list(explored))
 
 
 def all_present(

@@ -13,7 +13,7 @@ import pyarrow as pa
 from ackproof_spark.tables import columns
 
 #: Raised whenever the columns or the layout change.
-WAREHOUSE_VERSION = 8
+WAREHOUSE_VERSION = 9
 
 #: Every table is partitioned by this column.
 RUN_DATE = "run_date"

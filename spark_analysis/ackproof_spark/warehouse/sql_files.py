@@ -19,6 +19,7 @@ ANALYSES = (
     "cost",
     "trend",
     "watched",
+    "coverage",
 )
 
 

@@ -16,6 +16,7 @@ from ackproof_spark.warehouse.formats import Format
 from ackproof_spark.warehouse.schemas import TABLES
 from ackproof_spark.warehouse.sql_files import ANALYSES
 from unit.spark_analysis.warehouse.conftest import copy
+from unit.spark_analysis.warehouse.test_explored import PAIRS, explored
 
 
 @pytest.fixture
@@ -115,7 +116,7 @@ def test_views_and_info_of_a_loaded_warehouse(loaded, ackproof):
     assert script.count("CREATE OR REPLACE VIEW ackproof.") == len(TABLES) + len(ANALYSES)
     code, message, _ = ackproof("warehouse", "info", place)
     assert code == ExitCode.HOLDS
-    assert f"{loaded.format}, version 8" in message
+    assert f"{loaded.format}, version 9" in message
     code, _, message = ackproof("warehouse", "views", place, "--schema", "a b")
     assert code == ExitCode.USAGE
     assert "'a b' is no name of a schema" in message
@@ -174,3 +175,20 @@ def test_queries_and_templates_are_printed_and_copied(ackproof, tmp_path):
     assert ackproof("init", "--template", "nothing")[0] == ExitCode.USAGE
     mixed = ackproof("init", "--template", "github", "--kafka", "3.9.1")
     assert "a template is no scenario" in mixed[2]
+
+
+@pytest.mark.spark
+def test_a_folder_of_explore_is_loaded_with_runs_or_alone(ackproof, tmp_path, run_dirs):
+    folder = explored(tmp_path / "explored-orders", (PAIRS[:2], []))
+    code, message, _ = ackproof("warehouse", "load", folder, "--into", tmp_path / "w")
+    assert code == ExitCode.HOLDS
+    assert f": loaded, 2 of {len(PAIRS)} pairs passed for certain" in message
+    both = (folder, run_dirs["one"])
+    code, text, _ = ackproof("warehouse", "load", *both, "--into", tmp_path / "w", "--json")
+    assert code == ExitCode.HOLDS
+    loaded = json.loads(text)
+    assert [one["result"] for one in loaded["runs"]] == ["loaded"]
+    [one] = loaded["explorations"]
+    assert (one["pairs"], one["certain"]) == (len(PAIRS), 2)
+    code, text, _ = ackproof("warehouse", "info", tmp_path / "w", "--json")
+    assert json.loads(text)["rows"]["explored_pairs"] == len(PAIRS)

@@ -88,6 +88,7 @@ def test_every_table_has_the_rows_of_the_runs(loaded, run_dirs):
         "sends": rows_of(run_dirs[COMPLETE], "ledger"),
         "reads": rows_of(run_dirs[COMPLETE], "final_log"),
         "watch_findings": 0,
+        "explored_pairs": 0,
     }
     one, run_id = verdicts["one"], verdicts["one"].run_id
     asked = loaded.queries(

@@ -10,7 +10,7 @@ from ackproof_spark.warehouse.schemas import COMMENTS, TABLES, WAREHOUSE_VERSION
 from ackproof_spark.warehouse.sql_files import ANALYSES, view
 from ackproof_spark.warehouse.views import columns_of
 
-RECORDED = {8: "d0686201077b22626ad3621b12788324c8c73e8b5e21dc30e63e655c2e40b9a9"}
+RECORDED = {9: "30f8e652f1b8ee91537c3b360a9c0145a0b877029ec0f143ab40cfe5dd0838cc"}
 
 
 def test_the_columns_are_those_of_the_version():
@@ -24,6 +24,7 @@ def test_the_columns_are_those_of_the_version():
 def test_every_table_of_runs_begins_with_the_same_columns():
     begins = {name: tuple(table.schema.names[:4]) for name, table in TABLES.items()}
     assert begins.pop("watch_findings") == ("run_date", "schema_version", "run_id", "watch")
+    assert begins.pop("explored_pairs") == ("run_date", "schema_version", "run_id", "scenario")
     assert {*begins.values()} == {("run_date", "schema_version", "run_id", "load_id")}
 
 
