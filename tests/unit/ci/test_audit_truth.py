@@ -10,6 +10,7 @@ import pytest
 from audit_schedules import LOSES, SURVIVES, Drawn, Schedule
 
 from ackproof.audit.replication import found_sets
+from ackproof_model.perturbations import Counts
 from ackproof_model.planning import Operation, OperationKind
 
 SAFE = Drawn(
@@ -47,6 +48,19 @@ def test_schedule_is_read_as_it_was_written():
     schedule = replace(LAG_THEN_POWER, extra="controllers", wiped=True)
     assert Schedule.of(schedule.document()) == schedule
     assert str(schedule) == "lag 2, lose power 1, start 1, disks wiped, controllers"
+    document = schedule.document()
+    for operation in document["operations"]:
+        del operation["to"]  # as lines were stored before operations had it
+    assert Schedule.of(document) == schedule
+
+
+def test_a_budget_without_a_loss_has_no_schedule():
+    drawn = replace(SAFE, minimum=1, replicas=2)
+    question = audit_schedules.question_of(audit_schedules._setup(drawn))
+    found = audit_schedules._realized(question, Counts(power_losses=1, shrinks=1))
+    assert found is not None
+    assert found.lost
+    assert audit_schedules._realized(question, Counts(power_losses=1)) is None
 
 
 @pytest.mark.parametrize(

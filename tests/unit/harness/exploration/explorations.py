@@ -8,11 +8,12 @@ from pathlib import Path
 from ackproof.exploration import coverage
 from ackproof.exploration.folder import Exploration, Folder
 from ackproof.exploration.next_schedule import Ways, next_schedule
-from ackproof.exploration.results import Proposal, Result, Results, name_of
+from ackproof.exploration.results import Proposal, Result, Results, Schedule, name_of
 from ackproof.scenario.loader import validate
 from ackproof.scenario.model import Scenario
-from ackproof_model.adversary import Budgets
-from ackproof_model.coverage import Reached
+from ackproof_model import coverage as model
+from ackproof_model.adversary import AdversaryModel, Budgets
+from ackproof_model.coverage import Pair, Reached
 
 SCENARIO: Scenario = validate(
     {
@@ -56,3 +57,27 @@ def proposed_again(result: Result, results: Results, ways: Ways) -> Proposal:
         begun=[results[name_of(result.seed, number)].proposal.schedule for number in begun],
         ways=ways,
     )
+
+
+#: What stored explorations have, of which only pairs count.
+TWO_REPLICAS = AdversaryModel(kafka_version="4.3.1", replicas=2, budgets=Budgets(kills=1))
+PAIRS: list[Pair] = sorted(model.reached(TWO_REPLICAS).pairs)
+
+
+def explored(path: Path, *passed: tuple[list[Pair], list[Pair]]) -> Path:
+    """Write a folder with a result for each pair of lists: passed for certain, and perhaps."""
+    folder = Folder(path, Exploration.of(SCENARIO, TWO_REPLICAS))
+    folder.open()
+    for number, (certain, possible) in enumerate(passed):
+        result = Result(
+            seed=1,
+            number=number,
+            known={},
+            proposal=Proposal(schedule=Schedule(operations=(), records=5), origin="drawn"),
+            verdict="holds",
+            reason="",
+            certain=tuple(certain),
+            possible=tuple(possible),
+        )
+        folder.add(result)
+    return path

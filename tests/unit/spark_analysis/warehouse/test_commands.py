@@ -15,8 +15,8 @@ from ackproof.warehouse import opening
 from ackproof_spark.warehouse.formats import Format
 from ackproof_spark.warehouse.schemas import TABLES
 from ackproof_spark.warehouse.sql_files import ANALYSES
+from unit.harness.exploration.explorations import PAIRS, explored
 from unit.spark_analysis.warehouse.conftest import copy
-from unit.spark_analysis.warehouse.test_explored import PAIRS, explored
 
 
 @pytest.fixture

@@ -10,35 +10,11 @@ import pytest
 
 from ackproof.errors import RunDirectoryError
 from ackproof.exploration.folder import Exploration, Folder
-from ackproof.exploration.results import Proposal, Result, Schedule
 from ackproof.warehouse import explorations
 from ackproof_model.adversary import AdversaryModel, Budgets
-from ackproof_model.coverage import Pair, reached
 from ackproof_spark.warehouse.load import load_explored
 from ackproof_spark.warehouse.warehouse import Warehouse
-from unit.harness.exploration.explorations import SCENARIO
-
-MODEL = AdversaryModel(kafka_version="4.3.1", replicas=2, budgets=Budgets(kills=1))
-PAIRS: list[Pair] = sorted(reached(MODEL).pairs)
-
-
-def explored(path: Path, *passed: tuple[list[Pair], list[Pair]]) -> Path:
-    """Write a folder with a result for each pair of lists: passed for certain, and perhaps."""
-    folder = Folder(path, Exploration.of(SCENARIO, MODEL))
-    folder.open()
-    for number, (certain, possible) in enumerate(passed):
-        result = Result(
-            seed=1,
-            number=number,
-            known={},
-            proposal=Proposal(schedule=Schedule(operations=(), records=5), origin="drawn"),
-            verdict="holds",
-            reason="",
-            certain=tuple(certain),
-            possible=tuple(possible),
-        )
-        folder.add(result)
-    return path
+from unit.harness.exploration.explorations import PAIRS, SCENARIO, TWO_REPLICAS, explored
 
 
 def test_each_pair_that_the_model_reaches_is_a_row(tmp_path: Path) -> None:
@@ -78,7 +54,7 @@ def test_other_limits_and_other_folders_are_other_explorations(tmp_path: Path) -
 @pytest.mark.parametrize(
     "model",
     [
-        MODEL,
+        TWO_REPLICAS,
         AdversaryModel(
             kafka_version="4.4.0",
             misses_epochs=True,
