@@ -31,7 +31,7 @@ from ackproof_spark.warehouse.formats import commented, frame
 from ackproof_spark.warehouse.schemas import RUN_DATE, TABLES, WAREHOUSE_VERSION
 from ackproof_spark.warehouse.warehouse import Warehouse
 from ackproof_spark.watch.events import OBSERVED, events
-from ackproof_spark.watch.partition import VERSION, Kind
+from ackproof_spark.watch.partition import PATIENCE_S, VERSION, Kind
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -63,7 +63,7 @@ class WatchOptions:
     header: str = ID_HEADER
     start: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     committed: bool = False
-    patience_s: float = 60
+    patience_s: float = PATIENCE_S
     every_s: float = 5
 
     @property

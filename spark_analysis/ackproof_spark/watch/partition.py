@@ -28,6 +28,10 @@ from ackproof_spark.watch.ranges import Int64s, Ranges
 #: Raised when the state is stored in another form: a checkpoint of another version is refused.
 VERSION = 1
 
+#: Seconds after which an acked send that was not read is lost, late or undecided, unless another
+#: number was asked for.
+PATIENCE_S = 60.0
+
 #: The last matched sends of a partition among whose identities a further copy is recognized.
 WINDOW = 10_000
 #: Stretches of records of one producer that a truncation can take back one by one.
@@ -159,9 +163,19 @@ class Partition:
     reported: Rows = field(default_factory=lambda: np.zeros(0, _SENT))
 
     def take(
-        self, look: Look | None, acks: Rows, texts: Sequence[str], records: Rows, *, patience: int
+        self,
+        look: Look | None,
+        acks: Rows,
+        texts: Sequence[str | int],
+        records: Rows,
+        *,
+        patience: int,
+        exact: bool = False,
     ) -> list[dict[str, Any]]:
-        """Apply a micro-batch; return its findings. `patience` is in microseconds."""
+        """Apply a micro-batch; return its findings. `patience` is in microseconds.
+
+        `exact`: no two sends have one identity, so a send is matched at any offset, at once.
+        """
         findings: list[dict[str, Any]] = []
         if look is not None:
             findings += self._look(look)
@@ -169,11 +183,16 @@ class Partition:
         findings += self._order(records)
         self._read(records)
         self._acks(acks, texts)
-        findings += self._match(patience)
+        findings += self._match(patience, exact=exact)
         findings += self._decide(patience)
         for each in findings:
             self.counts[each["finding"]] = self.counts.get(each["finding"], 0) + each["records"]
         return findings
+
+    def overtaken(self) -> int:
+        """Return how many unseen sends have an offset below one that was read."""
+        offsets = self.unseen["offset"]
+        return int(((offsets != NONE) & self._passed(offsets)).sum())
 
     def row(self) -> dict[str, Any]:
         """Return counts of now, for a report."""
@@ -262,7 +281,7 @@ class Partition:
                         )
             producer.seen.add(run["sequence"])
             producer.highest = max(producer.highest, int(run["sequence"][-1]))
-            last = self.runs[-1] if self.runs else (0, 0, 0, 0)
+            last = self.runs[-1] if self.runs else (NONE, 0, 0, 0)
             offset = int(run["offset"][0])
             if (last[0] + last[1], last[2], last[3] + last[1]) == (offset, who, first):
                 self.runs[-1] = (last[0], last[1] + len(run), who, last[3])
@@ -282,7 +301,7 @@ class Partition:
         _, newest = np.unique(pool["offset"][::-1], return_index=True)
         self.early = pool[len(pool) - 1 - newest]
 
-    def _acks(self, acks: Rows, texts: Sequence[str]) -> None:
+    def _acks(self, acks: Rows, texts: Sequence[str | int]) -> None:
         """Add sends that are new: neither matched, nor waiting, nor reported."""
         if not len(acks):
             return
@@ -319,7 +338,7 @@ class Partition:
         known = (there["offset"] == acks["offset"]) & (there["parts"] == acks["parts"])
         return np.asarray(known & (there["identity"] != identity))
 
-    def _match(self, patience: int) -> Iterator[dict[str, Any]]:
+    def _match(self, patience: int, *, exact: bool) -> Iterator[dict[str, Any]]:
         """Match sends and records; yield late sends that were found."""
         unseen, early = self.unseen, self.early
         identity = identities(unseen, unseen["parts"])
@@ -332,17 +351,21 @@ class Partition:
             )
             found[same] = place[same]
         # By then the acks of other sends with the same identity are known.
-        due = (unseen["seen"] <= self.at - patience) & self._passed(unseen["offset"])
+        due = exact | ((unseen["seen"] <= self.at - patience) & self._passed(unseen["offset"]))
         for parts in np.unique(unseen["parts"][(found == NONE) & due]).tolist():
-            left = np.setdiff1d(np.arange(len(early)), found)
-            places = dict(zip(identities(early[left], parts).tolist(), left.tolist(), strict=True))
-            for number in np.flatnonzero(
-                (found == NONE) & due & (unseen["parts"] == parts)
-            ).tolist():
-                if (record := places.pop(int(identity[number]), None)) is not None:
-                    twins = (identity == identity[number]) & (found == NONE)
-                    unseen["tardy"][twins] = 1  # it may be the record of any of them
-                    found[number] = record
+            asked = np.flatnonzero((found == NONE) & due & (unseen["parts"] == parts))
+            asked = asked[np.unique(identity[asked], return_index=True)[1]]
+            free = np.ones(len(early), np.bool_)
+            free[found[found != NONE]] = False
+            left = np.flatnonzero(free)
+            names, first = np.unique(identities(early[left], parts), return_index=True)
+            _, sends, places = np.intersect1d(
+                identity[asked], names, assume_unique=True, return_indices=True
+            )
+            # It may be the record of any send with this identity.
+            twins = np.isin(identity, names[places]) & (found == NONE)
+            unseen["tardy"][twins] = 1
+            found[asked[sends]] = left[first[places]]
         hit = found != NONE
         sends, records = unseen[hit], early[found[hit]]
         self.matched.add(

@@ -113,6 +113,27 @@ def test_a_healthy_partition_costs_a_few_bytes() -> None:
     assert len(text) < 400
 
 
+def test_the_first_send_of_a_producer_whose_hash_is_0_is_a_stretch_of_its_own() -> None:
+    watched = Watched()
+    assert watched.batch([Ack(0, 5)], [(0, Record(5, producer=0, sequence=0))]) == []
+    assert watched.state.runs == [(0, 1, 0, 0)]
+
+
+def test_a_record_elsewhere_is_that_of_one_of_the_sends_with_its_identity() -> None:
+    watched = Watched()
+    watched.batch([Ack(0, 5), Ack(1, 5)], [(2, Record(5)), (3, Record(6))])
+    assert watched.batch(pass_s=11) == watched.found
+    assert watched.kinds() == [("undecided", 1)]
+
+
+def test_of_two_copies_elsewhere_the_second_is_the_doubled_one() -> None:
+    watched = Watched()
+    watched.batch([Ack(0, 5)], [(2, Record(5)), (3, Record(5))])
+    assert watched.batch(pass_s=11) == []
+    watched.batch(pass_s=11)
+    assert watched.kinds() == [("doubled", 3)]
+
+
 def test_what_is_not_read_is_late_and_then_lost_or_found() -> None:
     watched = Watched()
     watched.batch([Ack(0, 5), Ack(1, 6)], [])
