@@ -306,29 +306,19 @@ CAUSES = _table("""
 #: One row a partition while a run goes on: totals up to micro-batch `batch`. `acked_offset` is that
 #: of the latest ack, `read_offset` the highest read, `lag` their difference; null before the first
 #: ack or read. `unseen` sends are acked and not read yet; `candidates` are those below the highest
-#: read offset.
+#: read offset, with those found `lost`.
 LIVE_PARTITIONS = _table("""
     topic string, partition int, batch bigint, at timestamp, acked bigint, failed bigint,
     unknown bigint, read bigint, acked_offset bigint?, read_offset bigint?, lag bigint?,
     unseen bigint, candidates bigint
 """)
 
-#: One row a partition and window of time, `start` up to, not including, `end`, written once, when
-#: the watermark has passed its end. Outcomes count where they became known, reads where the job
-#: read them. `availability`: see `live.partition`. `lag` is that at the window's end; `unseen`
-#: and `candidates` are those of the window's own acks, at the time of writing.
-LIVE_WINDOWS = _table("""
-    topic string, partition int, start timestamp, end timestamp, acked bigint, failed bigint,
-    unknown bigint, read bigint, acked_per_s double, availability double, lag bigint?,
-    unseen bigint, candidates bigint
-""")
-
-#: One row a change: a send acked at `offset` was `raised` as a loss candidate because offset
-#: `overtaken_by` was read and it was not, or `withdrawn` because it was read after all. A hint: the
-#: verdict is that of the final log.
-LOSS_CANDIDATES = _table("""
-    topic string, partition int, at timestamp, change string, producer bigint, sequence bigint,
-    offset bigint, overtaken_by bigint
+#: One row a finding of the live job, in the words of a watch (`watch.partition.Finding`): a send
+#: that was acked at `offset`, or from there on `records` records. `other_offset`: of a doubled
+#: record, that of the send. A hint: the verdict is that of the final log.
+LIVE_FINDINGS = _table("""
+    topic string, partition int, at timestamp, finding string, producer bigint?, sequence bigint?,
+    offset bigint?, records bigint, other_offset bigint?
 """)
 
 #: Where each table lives inside a run directory: a Parquet file or a folder of them.
@@ -360,8 +350,7 @@ LOCATION = {
     "dead_letters": Path("dead_letters.parquet"),
     "probe": Path("probe"),
     "live_partitions": Path("live/partitions.parquet"),
-    "live_windows": Path("live/windows"),
-    "loss_candidates": Path("live/loss_candidates"),
+    "live_findings": Path("live/findings"),
 }
 
 #: The columns of each table by its name, which is that of its schema here.

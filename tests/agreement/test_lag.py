@@ -14,7 +14,7 @@ import pytest
 from ackproof.judgement.overview.timelines import timelines
 from ackproof_spark import tables
 from ackproof_spark.by_time import Grouping
-from ackproof_spark.live.partition import EVENTS, SENDS, Kind, Partition, rows_of
+from ackproof_spark.live.partition import EVENTS, Kind, Partition
 from ackproof_spark.spark.small_data import small_plans
 from ackproof_spark.warehouse.formats import frame
 from ackproof_spark.warehouse.timelines import per_second
@@ -89,7 +89,7 @@ def of_the_live_view(sends: list[Any], reads: list[Any]) -> list[int]:
 
 
 def _of_partition(partition: int, sends: list[Any], reads: list[Any]) -> list[int]:
-    state, lags = Partition(width=SECOND), [0] * SECONDS
+    state, lags = Partition(), []
     events = defaultdict(list)
     for kind, rows, time in (
         (Kind.ACKED, sends, "resolved_at"),
@@ -97,13 +97,11 @@ def _of_partition(partition: int, sends: list[Any], reads: list[Any]) -> list[in
     ):
         for row in (row for row in rows if row["partition"] == partition):
             moment = (row[time] - START) // timedelta(microseconds=1)
-            events[moment // SECOND].append((kind, 0, row["offset"], row["offset"], moment, moment))
+            events[moment // SECOND].append((kind, 0, row["offset"], row["offset"], moment))
     for second in range(SECONDS):
-        columns = np.array(events[second], dtype=np.int64).reshape(-1, len(EVENTS.names or ())).T
-        state.take(rows_of(list(columns), EVENTS), lambda _: np.empty(0, SENDS))
-        for row in state.close((second + 1) * SECOND):
-            # A window without an event has no row.
-            lags[row["start"] // SECOND :] = [row["lag"] or 0] * (SECONDS - row["start"] // SECOND)
+        rows_now = np.array(events[second], dtype=EVENTS)
+        state.take(rows_now, lambda _: np.empty(0, EVENTS), now=(second + 1) * SECOND)
+        lags.append(state.row()["lag"] or 0)
     return lags
 
 

@@ -24,8 +24,7 @@ _RESULTS = {
     "causes",
     "lost_stories",
     "live_partitions",
-    "live_windows",
-    "loss_candidates",
+    "live_findings",
 }
 
 _DOCUMENTS = ("run.json", "scenario.yaml", "prediction.json", "metadata.log")

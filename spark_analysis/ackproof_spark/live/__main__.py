@@ -85,14 +85,6 @@ def _parser() -> argparse.ArgumentParser:
         help="a librdkafka setting of the consumer, such as security.protocol=SSL",
     )
     parser.add_argument(
-        "--window",
-        type=int,
-        default=job.WINDOW_S,
-        choices=range(1, 11),
-        metavar="SECONDS",
-        help=f"length of a window, 1 to 10 (default: {job.WINDOW_S})",
-    )
-    parser.add_argument(
         "--json", action="store_true", help="print a line of JSON for each partition"
     )
     parser.add_argument(
@@ -140,9 +132,7 @@ def _follow(options: argparse.Namespace, run_dir: Path) -> None:
     for attempt in attempts:
         with attempt:
             _run(
-                job.follow(
-                    spark, run_dir, run_id=run_dir.name, events=events, window_s=options.window
-                ),
+                job.follow(spark, run_dir, run_id=run_dir.name, events=events),
                 commands,
                 as_json=options.json,
             )

@@ -1,14 +1,13 @@
 """The streaming job: reads the ledger and the topics, and writes the live tables.
 
-    ledger, topics -> events -> micro-batches -> windows, candidates, totals
+    ledger, topics -> events -> micro-batches -> findings, totals
 
 The event time of an outcome is when it became known, that of a read when its micro-batch started.
-Outcomes older than the watermark (`LATE_S` behind the newest event) are dropped; `Following.late`
-counts them. Exactly once: offsets are in Spark's checkpoint, both sources return the same events
-again, and each micro-batch writes its rows and its state to files of its own (see `store`).
+Exactly once: offsets are in Spark's checkpoint, both sources return the same events again, and each
+micro-batch writes its rows and its state to files of its own (see `store`).
 
-Spark's stream-stream join is no alternative: it emits a pair once and cannot retract it when a log
-is truncated, and emits an unmatched send only after the watermark (measured: docs/how-to/live.md).
+The comparison is that of a watch, but neither its source nor Spark's state: while a broker is away,
+that source stops (measured: docs/how-to/live.md).
 """
 
 from __future__ import annotations
@@ -17,13 +16,13 @@ import json
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ackproof_spark.live import store
-from ackproof_spark.live.partition import EVENTS, Kind, Partition, Rows, rows_of
+from ackproof_spark.live.partition import EVENTS, Kind, Partition, Rows
 from ackproof_spark.live.store import Key, LiveTables, State, StateFiles
 from ackproof_spark.reading.record_columns import parse_records
 from ackproof_spark.spark.errors import stream_explained
@@ -34,11 +33,7 @@ from ackproof_spark.tables import LOCATION, SCHEMA_VERSION, RecordState
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
-#: Seconds by which an outcome may be older than the newest event and still count.
-LATE_S = 10
-
-#: Length of a window, and time between the starts of micro-batches, seconds.
-WINDOW_S = 5
+#: Seconds between the starts of micro-batches.
 TRIGGER_S = 1.0
 
 
@@ -48,7 +43,7 @@ def checkpoint(run_dir: Path) -> Path:
 
 
 def ended(run_dir: Path) -> Path:
-    """Return the file whose existence ends the run: the job then writes every open window."""
+    """Return the file whose existence ends the run: the job then decides on every send."""
     return run_dir / "live" / "ended"
 
 
@@ -102,7 +97,6 @@ def read_events(records: DataFrame, *, run_id: str) -> DataFrame:
         "offset",
         # The time of the micro-batch, which is the same when Spark runs it again.
         F.current_timestamp().alias("at"),
-        F.lit(0).cast("bigint").alias("sent_at"),
     )
 
 
@@ -112,15 +106,13 @@ class Following:
     #: The job's query, once it was started.
     query: StreamingQuery
 
-    def __init__(self, run_dir: Path, run_id: str, *, width: int, fresh: bool) -> None:
+    def __init__(self, run_dir: Path, run_id: str, *, fresh: bool) -> None:
         self.tables = LiveTables(run_dir, fresh=fresh)
-        #: Outcomes that came too late to be counted, since the job was started.
-        self.late = 0
         self._run_dir = run_dir
         self._files = StateFiles(run_dir / "live", fresh=fresh)
         self._common = {"schema_version": SCHEMA_VERSION, "run_id": run_id}
         #: The state after micro-batch `_taken`.
-        self._state = State(width=width)
+        self._state = State()
         self._taken = -1
 
     def active(self) -> bool:
@@ -136,7 +128,7 @@ class Following:
             self.query.processAllAvailable()
 
     def end(self) -> None:
-        """Process the rest, write every open window, and stop, because the run is over.
+        """Process the rest, decide on every send, and stop, because the run is over.
 
         Raises AnalysisError if the job failed.
         """
@@ -154,41 +146,32 @@ class Following:
 
         Raises AnalysisError if the state that the micro-batch continues is missing.
         """
-        continued = self._taken != batch - 1
-        if continued:
+        if self._taken != batch - 1:
             self._state = self._files.load(batch - 1)
         state = self._state
-        self._files.forget(batch, state)
-        outcomes = pc.less(rows["kind"], int(Kind.READ))
-        late = pc.and_(outcomes, pc.less(rows["at"], state.newest - LATE_S * 1_000_000))
-        self.late += pc.sum(late).as_py() or 0
         if rows.num_rows:
             state.newest = max(state.newest, pc.max(rows["at"]).as_py())
-        rows = rows.filter(pc.invert(late))
-        written: dict[str, list[dict[str, Any]]] = {name: [] for name in store.SCHEMAS}
-        matched: dict[Key, Rows] = {}
         for group in rows.group_by(["topic", "partition"]).aggregate([]).to_pylist():
-            key = group["topic"], group["partition"]
-            if key[1] < 0:
-                continue  # a mark, which moves the watermark and belongs to no partition
-            partition = state.partitions.setdefault(key, Partition(width=state.width))
-            changes, matched[key] = partition.take(
-                _events(rows, key), partial(self._files.matched_from, batch, key)
-            )
-            written[store.CANDIDATES] += self._rows(key, changes)
-        for key, partition in state.partitions.items():
-            windows = partition.close(state.newest - LATE_S * 1_000_000)
-            written[store.WINDOWS] += self._rows(key, windows)
-            # After a restart the rows may be from an attempt that read other records.
-            if windows or key in matched or continued:
-                written[store.PARTITIONS] += self._rows(key, [partition.row()])
-        self.tables.write(batch, written)
-        self._files.save(batch, state, matched)
+            # A mark moves the time and belongs to no partition.
+            if group["partition"] >= 0:
+                state.partitions.setdefault((group["topic"], group["partition"]), Partition())
+        findings, partitions = [], []
+        for key, partition in sorted(state.partitions.items()):
+            found = partition.take(_events(rows, key), partial(self._acked, key), now=state.newest)
+            common = self._common | {"topic": key[0], "partition": key[1]}
+            findings += [common | row for row in found]
+            partitions.append(common | {"batch": batch} | partition.row())
+        self.tables.write(batch, findings, partitions)
+        self._files.save(batch, state)
         self._taken = batch
 
-    def _rows(self, key: Key, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        common = self._common | {"topic": key[0], "partition": key[1]}
-        return [{**common, **row} for row in rows]
+    def _acked(self, key: Key, offset: int) -> Rows:
+        """Return the acked sends of a partition in the ledger, from an offset on."""
+        from ackproof_spark.live.ledger_source import acked
+
+        topic, partition = key
+        found = acked(self._run_dir / LOCATION["ledger"], topic, partition, offset)
+        return np.concatenate([np.empty(0, EVENTS), *map(event_rows, found)])
 
 
 def follow(
@@ -197,15 +180,11 @@ def follow(
     *,
     run_id: str,
     events: DataFrame,
-    window_s: int = WINDOW_S,
     trigger_s: float = TRIGGER_S,
 ) -> Following:
-    """Start the job on `events`, or continue from its checkpoint in `run_dir`.
-
-    `window_s` has an effect at the first start only.
-    """
+    """Start the job on `events`, or continue from its checkpoint in `run_dir`."""
     folder = checkpoint(run_dir)
-    following = Following(run_dir, run_id, width=window_s * 1_000_000, fresh=not folder.exists())
+    following = Following(run_dir, run_id, fresh=not folder.exists())
     following.query = (
         events.withColumn("at", F.unix_micros("at"))
         .writeStream.foreachBatch(lambda batch, number: following.take(number, batch.toArrow()))
@@ -217,6 +196,14 @@ def follow(
 
 
 def _events(rows: pa.Table, key: Key) -> Rows:
-    own = rows.filter((pc.field("topic") == key[0]) & (pc.field("partition") == key[1]))
-    columns = [own[name].cast(pa.int64()).to_numpy() for name in EVENTS.names or ()]
-    return rows_of(columns, EVENTS)
+    return event_rows(
+        rows.filter((pc.field("topic") == key[0]) & (pc.field("partition") == key[1]))
+    )
+
+
+def event_rows(table: pa.Table | pa.RecordBatch) -> Rows:
+    """Return events as `partition.EVENTS`."""
+    rows = np.empty(table.num_rows, EVENTS)
+    for name in EVENTS.names or ():
+        rows[name] = table[name].cast(pa.int64()).to_numpy()
+    return rows

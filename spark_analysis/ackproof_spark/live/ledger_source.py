@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 
@@ -28,10 +29,10 @@ from ackproof_spark.tables import TIME, columns
 
 NAME = "ackproof-ledger"
 
-#: An outcome of a send, or a read of a record: the rows of both sources. See `partition.Events`.
+#: An outcome of a send, or a read of a record: the rows of both sources. See `partition.EVENTS`.
 EVENTS = columns("""
     topic string?, partition int?, kind int?, producer bigint?, sequence bigint?, offset bigint?,
-    at timestamp?, sent_at bigint?
+    at timestamp?
 """)
 
 #: Event times of the marks for the start of the job and the end of the run: before and after all
@@ -124,6 +125,26 @@ class LedgerReader(SimpleDataSourceStreamReader):  # type: ignore[misc]
                 raise _closed(stream)
 
 
+def acked(folder: Path, topic: str, partition: int, offset: int) -> Iterator[pa.RecordBatch]:
+    """Yield the acked sends so far of a partition, from an offset on, as `EVENTS`.
+
+    Raises AnalysisError if the ledger was closed.
+    """
+    own = (
+        (pc.field("kind") == int(Kind.ACKED))
+        & (pc.field("topic") == topic)
+        & (pc.field("partition") == partition)
+        & (pc.field("offset") >= offset)
+    )
+    closed = (folder / f"_{table.stem}.arrows" for table in folder.glob("producer-*.parquet"))
+    for path in sorted({*folder.glob(PATTERN), *closed}):
+        try:
+            piece = read_piece(path, 0)
+        except FileNotFoundError:
+            raise _closed(path.name) from None
+        yield from (batch.filter(own) for batch in _events(piece))
+
+
 def _closed(stream: str) -> AnalysisError:
     return AnalysisError(
         f"the run is over, and {stream} was closed before it was followed to its end; start the "
@@ -153,7 +174,6 @@ def _events(piece: Piece) -> list[pa.RecordBatch]:
             "sequence": sequence,
             "offset": batch["offset"].fill_null(NO_OFFSET),
             "at": batch["resolved_at"].cast(TIME),
-            "sent_at": batch["sent_at"],
         }
         batches.append(
             pa.RecordBatch.from_arrays([pa.array(columns[n]) for n in EVENTS.names], schema=EVENTS)
@@ -170,6 +190,5 @@ def _mark(at: int) -> pa.RecordBatch:
         "sequence": 0,
         "offset": NO_OFFSET,
         "at": at,
-        "sent_at": 0,
     }
     return pa.RecordBatch.from_pylist([row], schema=EVENTS)

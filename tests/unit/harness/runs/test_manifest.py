@@ -289,7 +289,7 @@ def test_everything_that_a_run_may_record_is_listed(tmp_path: Path) -> None:
 
 def test_only_results_may_be_missing_in_the_manifest() -> None:
     results = {"anomalies", "causes", "lost_stories"}
-    live = {"live_partitions", "live_windows", "loss_candidates"}
+    live = {"live_partitions", "live_findings"}
     assert set(LOCATION) - set(RECORDED) == results | live
 
 

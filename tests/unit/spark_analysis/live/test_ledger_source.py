@@ -13,7 +13,7 @@ from ackproof.ledger import producer_ledger
 from ackproof.ledger.producer_ledger import LedgerWriter, stream_path
 from ackproof_spark.errors import AnalysisError
 from ackproof_spark.ledger_stream import Origin, read_piece
-from ackproof_spark.live.ledger_source import LedgerReader
+from ackproof_spark.live.ledger_source import LedgerReader, acked
 from ackproof_spark.live.partition import Kind
 from stream_cuts import EVERY, cuts
 
@@ -90,7 +90,6 @@ def test_appended_rows_are_read_once_with_the_columns_of_the_origin(tmp_path):
         "sequence": 4,
         "offset": 1,
         "at": batch["at"][1].as_py(),
-        "sent_at": 4000,
     }
     assert batch["at"].cast(pa.int64()).to_pylist() == [500, 4500]
     assert sequences(source.read(offset)[0]) == []
@@ -129,7 +128,7 @@ def test_the_mark_of_the_end_comes_last_and_once(tmp_path):
     assert kinds(batches) == [[Kind.MARK], [Kind.ACKED], [Kind.MARK]]
     again = list(source.readBetweenOffsets({}, offset))
     assert kinds(again) == [[Kind.MARK], [Kind.ACKED], [Kind.MARK]]
-    assert again[0]["at"].cast(pa.int64()).to_pylist() == [0], "it moves no watermark"
+    assert again[0]["at"].cast(pa.int64()).to_pylist() == [0], "it moves no time"
     assert list(source.read(offset)[0]) == []
 
 
@@ -163,3 +162,19 @@ def test_without_a_ledger_there_is_only_the_mark_of_the_start(tmp_path):
     again, later = reader(tmp_path).read(offset)
     assert kinds(again) == []
     assert later == offset
+
+
+def test_the_acked_sends_of_a_partition_are_read_again_from_an_offset_on(tmp_path):
+    out = writer(tmp_path)
+    out.reserve(15)
+    write(out, *range(12))
+    write(out, 13, 14, outcome=1)
+    other = writer(tmp_path, producer=1)
+    other.reserve(11)
+    write(other, 1, 10)
+    again = list(acked(tmp_path / "ledger", "orders", 1, 2))
+    assert sequences(again) == [7, 10, 10]
+    assert sequences(acked(tmp_path / "ledger", "others", 1, 0)) == []
+    producer_ledger.close(tmp_path)
+    with pytest.raises(AnalysisError, match="closed before it was followed to its end"):
+        list(acked(tmp_path / "ledger", "orders", 1, 2))

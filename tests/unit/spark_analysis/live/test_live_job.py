@@ -21,7 +21,7 @@ from ackproof_spark.live.job import Following
 from ackproof_spark.live.ledger_source import EVENTS
 from ackproof_spark.live.partition import Kind
 from ackproof_spark.live.store import LiveTables
-from ackproof_spark.tables import LOCATION, LOSS_CANDIDATES
+from ackproof_spark.tables import LIVE_FINDINGS, LOCATION
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -29,7 +29,7 @@ START_US = 1_767_225_600_000_000
 PARTITIONS = 2
 STEP = 300
 FAILED = 2
-#: Sends a second: a step is 3 s of the run, longer than half a window.
+#: Sends a second.
 RATE = 100
 STEPS = 6
 #: Sequences that are acked and will not be read.
@@ -78,7 +78,6 @@ class Run:
                 "sequence": each,
                 "offset": each // PARTITIONS,
                 "at": int(at[-1]),
-                "sent_at": 0,
             }
             for each in readable
         ]
@@ -86,7 +85,7 @@ class Run:
         pq.write_table(pa.Table.from_pylist(rows, schema=EVENTS), reads / f"_{number}")
         (reads / f"_{number}").rename(reads / f"{number}.parquet")
 
-    def follow(self, spark: Any, **options: Any) -> Following:
+    def follow(self, spark: Any) -> Following:
         from pyspark.sql.pandas.types import from_arrow_schema
 
         reads = spark.readStream.schema(from_arrow_schema(EVENTS)).parquet(
@@ -98,14 +97,13 @@ class Run:
             run_id=self.directory.name,
             events=job.ledger_events(spark, self.directory).unionByName(reads),
             trigger_s=0,
-            **options,
         )
 
 
 def tables(run_dir: Path) -> dict[str, list[dict[str, Any]]]:
     """Return the live tables, sorted, without the columns that differ between two jobs."""
     by_name = {}
-    for name in ("live_windows", "loss_candidates", "live_partitions"):
+    for name in ("live_findings", "live_partitions"):
         rows = pq.read_table(run_dir / LOCATION[name]).to_pylist()
         for row in rows:
             del row["run_id"]
@@ -151,22 +149,17 @@ def undisturbed(spark, tmp_path_factory) -> Path:
 
 def test_every_outcome_and_every_read_is_counted_once(undisturbed):
     by_name = tables(undisturbed)
-    windows = by_name["live_windows"]
-    assert {row["topic"] for row in windows} == {"orders"}
     for name, expected in (
         ("acked", STEPS * STEP),
         ("failed", STEPS * FAILED),
         ("unknown", 0),
         ("read", STEPS * STEP - len(LOST)),
+        ("unseen", len(LOST)),
+        ("candidates", len(LOST)),
     ):
-        assert sum(row[name] for row in windows) == expected, name
         assert sum(row[name] for row in by_name["live_partitions"]) == expected, name
-    per_window = {(row["partition"], row["start"]) for row in windows}
-    assert len(per_window) == len(windows), "a window was written twice"
-    assert all(row["availability"] > 0.99 for row in windows)
-    middle = [row for row in windows if row["acked"] == job.WINDOW_S * RATE // PARTITIONS]
-    assert len(middle) >= 2 * PARTITIONS
-    assert {row["acked_per_s"] for row in middle} == {RATE / PARTITIONS}
+    lost = [(row["finding"], row["sequence"]) for row in by_name["live_findings"]]
+    assert sorted(lost) == [("lost", number) for number in sorted(LOST)]
 
 
 class _PowerCutError(Exception):
@@ -197,9 +190,9 @@ def test_a_job_that_dies_leaves_the_same_tables_as_an_undisturbed_one(
 
 def test_without_its_checkpoint_the_job_begins_anew(spark, tmp_path):
     run = Run.begun(tmp_path / "anew")
-    stale = run.directory / LOCATION["loss_candidates"] / "batch-000000099.parquet"
+    stale = run.directory / LOCATION["live_findings"] / "batch-000000099.parquet"
     stale.parent.mkdir(parents=True)
-    pq.write_table(LOSS_CANDIDATES.empty_table(), stale)
+    pq.write_table(LIVE_FINDINGS.empty_table(), stale)
     run.step(0)
     following = run.follow(spark)
     assert not stale.exists()

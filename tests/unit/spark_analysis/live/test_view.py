@@ -1,4 +1,4 @@
-"""Micro-batches applied without Spark: crashes between two writes, late events, restarts."""
+"""Micro-batches applied without Spark: crashes between two writes, restarts."""
 
 from __future__ import annotations
 
@@ -6,15 +6,20 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from ackproof.ledger.producer_ledger import LedgerWriter, stream_path
 from ackproof_spark.errors import AnalysisError
-from ackproof_spark.live.job import Following
+from ackproof_spark.ledger_stream import Origin
+from ackproof_spark.live.job import Following, event_rows
 from ackproof_spark.live.ledger_source import EVENTS
-from ackproof_spark.live.partition import MEMORY_S, NO_OFFSET, Kind
+from ackproof_spark.live.partition import NO_OFFSET, Kind
 from ackproof_spark.tables import LOCATION
+from ackproof_spark.watch.partition import PATIENCE_S
 
 SECOND = 1_000_000
 SCHEMA = pa.schema([pa.field(f.name, pa.int64() if f.name == "at" else f.type) for f in EVENTS])
@@ -34,7 +39,6 @@ def events(*each: Event, partition: int = 0) -> pa.Table:
             "sequence": sequence,
             "offset": offset,
             "at": int(at * SECOND),
-            "sent_at": int(at * SECOND) - 1000,
         }
         for kind, sequence, offset, at in each
     ]
@@ -45,8 +49,11 @@ def sent(*sequences: int, kind: Kind = Kind.ACKED, at: float = 1) -> list[Event]
     return [(kind, each, each, at) for each in sequences]
 
 
-def view(run_dir: Path, *, fresh: bool = True, width_s: int = 5) -> Following:
-    return Following(run_dir, "run", width=width_s * SECOND, fresh=fresh)
+def view(run_dir: Path, *, fresh: bool = True) -> Following:
+    following = Following(run_dir, "run", fresh=fresh)
+    # The ledger of these micro-batches.
+    following._acked = lambda key, offset: _ledger(key[1], offset)
+    return following
 
 
 def rows(run_dir: Path, name: str) -> list[dict[str, Any]]:
@@ -68,17 +75,25 @@ def contents(run_dir: Path) -> dict[str, Any]:
     return files
 
 
-#: A loss, a truncation to 3, a pause after which old sends are forgotten, the end of the run.
+#: A loss, a truncation to 3, a second partition, the time when sends are decided, the end.
 BATCHES = [
     events(*sent(*range(6)), *sent(0, 1, 3, 4, kind=Kind.READ)),
     events(*sent(6, at=8), *sent(5, 6, kind=Kind.READ, at=8)),
     events((Kind.READ, 90, 3, 15), (Kind.READ, 4, 5, 15), *sent(10, at=15), (Kind.READ, 10, 6, 15)),
     events(*sent(7, 8, at=30), *sent(7, kind=Kind.READ, at=30), partition=1),
-    events(*sent(9, at=30 + MEMORY_S), *sent(9, kind=Kind.READ, at=31 + MEMORY_S)),
-    # Reverts reads, some of which are old enough to be forgotten by this micro-batch's time.
-    events((Kind.READ, 91, 4, 60 + MEMORY_S), (Kind.MARK, 0, NO_OFFSET, END_S)),
-    events(*sent(1, kind=Kind.READ_OTHER, at=61 + MEMORY_S)),
+    events(*sent(9, at=30 + PATIENCE_S), partition=1),
+    events((Kind.MARK, 0, NO_OFFSET, END_S)),
+    events(*sent(9, kind=Kind.READ_OTHER, at=61 + PATIENCE_S)),
 ]
+
+
+def _ledger(partition: int, offset: int) -> np.ndarray[Any, Any]:
+    rows = pa.concat_tables(BATCHES).filter(
+        (pc.field("kind") == int(Kind.ACKED))
+        & (pc.field("partition") == partition)
+        & (pc.field("offset") >= offset)
+    )
+    return event_rows(rows)
 
 
 class _PowerCutError(Exception):
@@ -134,29 +149,27 @@ def test_a_crash_between_any_two_writes_changes_no_file(number, undisturbed, tmp
         if over:
             break
         operations += 1
-    assert operations > 5
+    assert operations >= 4
 
 
-def test_old_matched_sends_are_deleted(undisturbed):
-    matched = [len(list((run_dir / "live" / "matched").iterdir())) for run_dir in undisturbed]
-    assert matched == [1, 2, 3, 4, 5, 2, 0], "the last is after the end"
-
-
-def test_a_restarted_job_keeps_the_width_of_its_windows(tmp_path):
-    once, again = tmp_path / "once", tmp_path / "again"
-    for run_dir in (once, again):
-        following = view(run_dir)
-        for number, batch in enumerate(BATCHES):
-            if run_dir == again and number:
-                following = view(again, fresh=False, width_s=1)
-            following.take(number, batch)
-    assert contents(again) == contents(once)
+def test_each_finding_is_written_once_and_two_states_are_kept(undisturbed):
+    found = [
+        (row["finding"], row["partition"], row["sequence"])
+        for row in pq.read_table(undisturbed[-1] / LOCATION["live_findings"]).to_pylist()
+    ]
+    # Of orders-0, sequences 3, 5 and 6 were truncated after they were read; the log goes on with
+    # 90 at 3. Of orders-1, 8 and 9 were not read when it ended at 7.
+    lost = [("lost", 0, number) for number in (2, 3, 5, 6)]
+    late = [("late", 1, 8), ("late", 1, 9)]
+    assert found == [("truncated", 0, None), *lost, *late]
+    for number, run_dir in enumerate(undisturbed):
+        assert len(list((run_dir / "live" / "state").iterdir())) == min(2, number + 1)
 
 
 def test_a_job_without_the_state_of_its_checkpoint_is_an_error(undisturbed, tmp_path):
     run_dir = tmp_path / "run"
     shutil.copytree(undisturbed[2], run_dir)
-    shutil.rmtree(run_dir / "live" / "open")
+    shutil.rmtree(run_dir / "live" / "state")
     with pytest.raises(AnalysisError, match="no state after micro-batch 2"):
         view(run_dir, fresh=False).take(3, BATCHES[3])
 
@@ -165,31 +178,32 @@ def test_an_attempt_that_read_something_else_leaves_nothing(tmp_path):
     following = view(tmp_path)
     following.take(0, BATCHES[0])
     following.take(1, events(*sent(50, 51, kind=Kind.READ, at=100), partition=0))
+    assert list((tmp_path / LOCATION["live_findings"]).iterdir())
     # Killed before Spark committed, and truncated meanwhile.
     following = view(tmp_path, fresh=False)
     following.take(1, events())
     (row,) = rows(tmp_path, "live_partitions")
     assert (row["read"], row["candidates"]) == (4, 1)
-    assert rows(tmp_path, "live_windows") == []
+    assert not list((tmp_path / LOCATION["live_findings"]).iterdir())
 
 
-def test_an_outcome_behind_the_watermark_is_dropped_and_counted(tmp_path):
-    following = view(tmp_path)
-    following.take(0, events(*sent(0, 1, at=100)))
-    following.take(1, events(*sent(2, at=89), *sent(3, at=91)))
+def test_acked_sends_above_a_truncation_are_taken_from_the_ledger(tmp_path):
+    origin = Origin(run_id="run", producer=0, topic="orders", partitions=1)
+    writer = LedgerWriter(stream_path(tmp_path, 0), origin)
+    writer.reserve(4)
+    numbers = np.arange(4)
+    at = numbers * 0 + SECOND
+    writer.write(sequence=numbers, outcome=0, offset=pa.array(numbers), sent_at=at, resolved_at=at)
+    following = Following(tmp_path, "run", fresh=True)
+    following.take(0, events(*sent(*range(4)), *sent(*range(4), kind=Kind.READ)))
+    following.take(1, events((Kind.READ, 90, 2, 5)))
+    (row,) = following.tables.partitions()
+    assert (row["unseen"], row["candidates"]) == (2, 1)
     following.take(2, events((Kind.MARK, 0, NO_OFFSET, END_S)))
-    assert following.late == 1
-    assert sum(row["acked"] for row in rows(tmp_path, "live_windows")) == 3
-    assert following.tables.partitions()[0]["acked"] == 3
-
-
-def test_reads_after_the_end_are_counted_once_and_in_one_window_each(tmp_path):
-    following = view(tmp_path)
-    following.take(0, events(*sent(0, 1, 2, at=7), *sent(0, kind=Kind.READ, at=7)))
-    following.take(1, events((Kind.MARK, 0, NO_OFFSET, END_S)))
-    for number, at in ((2, 8), (3, 9)):
-        following.take(number, events(*sent(number - 1, kind=Kind.READ, at=at)))
-    windows = rows(tmp_path, "live_windows")
-    assert sum(row["read"] for row in windows) == 3
-    assert len({row["start"] for row in windows}) == len(windows)
-    assert following.tables.partitions()[0]["unseen"] == 0
+    (row,) = following.tables.partitions()
+    assert (row["unseen"], row["candidates"]) == (2, 1), "and no row for the mark"
+    found = [row for row in rows(tmp_path, "live_findings") if row["finding"] != "truncated"]
+    assert [(row["finding"], row["producer"], row["sequence"], row["offset"]) for row in found] == [
+        ("lost", 0, 2, 2),
+        ("late", 0, 3, 3),
+    ]
