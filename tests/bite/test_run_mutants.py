@@ -127,6 +127,7 @@ def test_a_damaged_file_is_always_refused(recorded: list[Path], place: Path) -> 
     print(f"{MUTANTS} damaged runs refused: {dict(kinds)}")  # noqa: T201  ci/lab/run-mutants shows it
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_falsified_runs_are_noticed_and_reordered_ones_hold(
     spark: SparkSession, before: dict[Path, Verdict], place: Path

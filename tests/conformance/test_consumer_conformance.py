@@ -380,7 +380,7 @@ class TestTransactions:
         ("arm", "bumps"),
         [
             pytest.param("cluster", False, marks=pytest.mark.cluster),
-            pytest.param("java", True, marks=pytest.mark.cluster),
+            pytest.param("java", True, marks=[pytest.mark.cluster, pytest.mark.slow]),
         ],
         indirect=["arm"],
     )

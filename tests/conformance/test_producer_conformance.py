@@ -115,6 +115,7 @@ def test_after_sigkill_every_record_in_the_log_is_a_send_of_the_ledger(spec, boo
         assert sequence_of(log[place[:2]]) == place[2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arm", [JAVA], indirect=True)
 def test_a_java_producer_reads_back_what_it_works_with(spec):
     process = ProducerProcess(spec(records=1, settings={"acks": "1", "retries": 7}))

@@ -103,12 +103,14 @@ def advice(outage: Outage, source: Path | None = None) -> dict[str, dict[str, ob
     }
 
 
+@pytest.mark.slow
 def test_the_best_steps_start_all_brokers_and_keep_everything(outage: Outage) -> None:
     best, outcome = next(iter(advice(outage).items()))
     assert best == "start 1, 2 and 3 together"
     assert (outcome["may_lose"], outcome["writes"]) == ([], "yes")
 
 
+@pytest.mark.slow
 def test_a_bundle_gives_the_same_advice_as_the_disks(outage: Outage, tmp_path: Path) -> None:
     bundle = tmp_path / "bundle.json.gz"
     done = ackproof("advise", "collect", outage.disks, "--kafka", outage.kafka, "--to", bundle)
@@ -117,15 +119,14 @@ def test_a_bundle_gives_the_same_advice_as_the_disks(outage: Outage, tmp_path: P
     assert advice(outage, bundle) == advice(outage)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("steps", "start", "then"),
     [
         ("start 3; unclean election; start 1 and 2 together", [3], [1, 2]),
-        pytest.param("start 1, 2 and 3 together", [1, 2, 3], None, marks=pytest.mark.slow),
-        pytest.param(
-            "start 2 and 3 together; unclean election; start 1", [2, 3], [1], marks=pytest.mark.slow
-        ),
-        pytest.param("start 2 and 3 together", [2, 3], None, marks=pytest.mark.slow),
+        ("start 1, 2 and 3 together", [1, 2, 3], None),
+        ("start 2 and 3 together; unclean election; start 1", [2, 3], [1]),
+        ("start 2 and 3 together", [2, 3], None),
     ],
 )
 def test_an_alternative_on_a_copy_loses_what_the_advice_says(

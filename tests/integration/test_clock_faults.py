@@ -121,6 +121,7 @@ def test_a_fast_clock_deletes_new_records_by_retention(clocks: KafkaCluster) -> 
     assert len(records(clocks, name, partition=1)) == 1
 
 
+@pytest.mark.slow
 def test_a_drifting_clock_is_set_right(clocks: KafkaCluster) -> None:
     name = topic(clocks)
     drift = DriftClock(target=1, per_minute="60s")

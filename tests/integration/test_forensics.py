@@ -187,11 +187,12 @@ def test_replicas_of_a_real_partition_agree(
     assert found(spark, tmp_path / "run") == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "said"),
     [
         (_flip, "which the bytes do not match"),
-        pytest.param(_cut, "broker 2: no batch starts here", marks=pytest.mark.slow),
+        (_cut, "broker 2: no batch starts here"),
     ],
 )
 def test_a_byte_flipped_or_a_log_cut_on_one_broker_is_found(

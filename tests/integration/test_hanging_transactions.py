@@ -27,6 +27,7 @@ pytestmark = pytest.mark.cluster
 PLACE = ("orders", 0)
 
 
+@pytest.mark.slow
 def test_an_open_transaction_does_not_hang_and_an_operator_can_abort_it(
     cluster: KafkaCluster,
 ) -> None:

@@ -182,6 +182,7 @@ def test_partitions_are_added(operated: KafkaCluster, topic: str) -> None:
     consumer.close()
 
 
+@pytest.mark.slow
 def test_offsets_of_a_group_change_once_it_has_no_members(
     operated: KafkaCluster, topic: str
 ) -> None:

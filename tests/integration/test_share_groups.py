@@ -59,7 +59,13 @@ def filled(cluster: KafkaCluster) -> KafkaCluster:
     return cluster
 
 
-@pytest.fixture(scope="module", params=WORDS, ids=lambda java: "java" if java else "librdkafka")
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(None, id="librdkafka"),
+        pytest.param(DEFAULT_KAFKA, id="java", marks=pytest.mark.slow),
+    ],
+)
 def recorded(
     filled: KafkaCluster, tmp_path_factory: Any, request: Any
 ) -> tuple[tuple[Acknowledgement, ...], Tables, str]:
@@ -165,6 +171,7 @@ def test_the_share_coordinator_leads_the_partition_with_the_groups_state(
     assert coordinator_partition(key, len(partitions)) == partition
 
 
+@pytest.mark.slow
 def test_a_java_consumer_that_is_killed_leaves_what_it_acquired_and_processed(
     filled: KafkaCluster, tmp_path: Path
 ) -> None:

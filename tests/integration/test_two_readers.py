@@ -123,10 +123,8 @@ def test_both_readers_return_the_same_records(
     assert bool(aborted) is everything
 
 
-@pytest.mark.parametrize(
-    "isolation",
-    [Isolation.READ_UNCOMMITTED, pytest.param(Isolation.READ_COMMITTED, marks=pytest.mark.slow)],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("isolation", list(Isolation))
 def test_what_the_own_reader_stored_agrees_with_the_connector(
     spark, cluster, ends, tmp_path: Path, isolation: Isolation
 ) -> None:
@@ -151,6 +149,7 @@ def test_what_the_own_reader_stored_agrees_with_the_connector(
     assert different.count() == 1
 
 
+@pytest.mark.slow
 def test_headers_are_read_on_request(spark, cluster, ends) -> None:
     for reader in Reader:
         frame = read_records(
@@ -167,11 +166,9 @@ def test_headers_are_read_on_request(spark, cluster, ends) -> None:
         ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reader", list(Reader))
-@pytest.mark.parametrize(
-    "isolation",
-    [Isolation.READ_COMMITTED, pytest.param(Isolation.READ_UNCOMMITTED, marks=pytest.mark.slow)],
-)
+@pytest.mark.parametrize("isolation", list(Isolation))
 def test_markers_and_aborted_records_at_the_end_are_not_gaps(
     spark, cluster, ends, tmp_path: Path, reader: Reader, isolation: Isolation
 ) -> None:
@@ -200,6 +197,7 @@ def test_a_log_that_ends_early_is_incomplete(
     assert taken.ends[2].reason == f"read up to {ends[2].end_offset + 1} of {beyond[2].end_offset}"
 
 
+@pytest.mark.slow
 def test_a_run_is_read_twice_and_says_by_whom(spark, cluster, ends, tmp_path: Path) -> None:
     run: Any = SimpleNamespace(run_dir=tmp_path, unobserved=[])
     take_final_log(run, bootstrap_servers=cluster.bootstrap_servers, ends=ends)
@@ -257,9 +255,8 @@ def test_brokers_without_an_answer_are_not_an_empty_log(monkeypatch: pytest.Monk
         list(reader.read(part))
 
 
-@pytest.mark.parametrize(
-    "reader", [pytest.param(Reader.CONNECTOR, marks=pytest.mark.slow), Reader.PYTHON]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("reader", list(Reader))
 def test_the_job_reads_committed_records(
     spark, cluster, ends, tmp_path: Path, capsys: pytest.CaptureFixture[str], reader: Reader
 ) -> None:

@@ -147,6 +147,7 @@ def options(cluster: KafkaCluster, topic: str, log: Path) -> WatchOptions:
     )
 
 
+@pytest.mark.slow
 def test_a_lost_send_and_a_copy_are_found(
     cluster: KafkaCluster, spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -107,6 +107,7 @@ def test_an_address_that_cannot_be_written_is_refused_by_name(spark, ackproof, t
     assert "name another folder or address" in message
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_views_and_info_of_a_loaded_warehouse(loaded, ackproof):
     place = loaded.storage.address

@@ -179,6 +179,7 @@ def test_loss_rates_count_runs_and_the_records_of_losing_runs(spark):
     assert (rates["lost_least"], rates["lost_most"]) == (12, 40)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few_rows")
 def test_the_example_queries_are_answered(loaded, run_dirs):
     answers = loaded.queries({name: sql.strip(";\n") for name, sql in queries("").items()})

@@ -30,6 +30,7 @@ def rows(name: str, run_id: str, each: list[dict[str, Any]]) -> pa.Table:
     return pa.Table.from_pylist([common | one for one in each], SCHEMAS[name])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few_rows")
 def test_a_run_with_share_groups_has_a_row_for_each_partition(spark, tmp_path, run_dirs):
     directory = copy(run_dirs["one"], tmp_path)
