@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from ackproof_model.adversary import AdversaryModel, Budgets, search
+from ackproof_model.adversary import AdversaryModel, Budgets, search, successors
 from ackproof_model.planning import (
     Operation,
     Operations,
@@ -61,8 +61,10 @@ def test_a_partition_without_a_leader_has_lost_nothing() -> None:
     unclean = (Operation(kind=K.KILL, broker=2), Operation(kind=K.START, broker=2))
     plan = carried_out(MOVING, (*REMOVED[:2], *unclean, REMOVED[2], replace(unclean[0], broker=3)))
     assert plan is not None
-    assert plan.stages[-1].plan_state.state.controller.leader == NOBODY
-    assert plan.lost == 0
+    state = plan.stages[-1].plan_state.state
+    assert state.controller.leader == NOBODY
+    assert state.writes.acked
+    assert (successors.lost(state), plan.lost) == (0, 0)
 
 
 @pytest.mark.parametrize(("version", "elr"), [("4.1.2", True), ("4.4.0", False)])
@@ -103,6 +105,9 @@ def test_schedules_to_pairs_and_drawn_ones_have_elections_moves_and_holds() -> N
     inserted = [variation._insert(MOVING, (), Random(seed))[0] for seed in range(200)]
     assert all(bool(one.to) is (one.kind is K.REASSIGN) for one in inserted)
     assert {one.to for one in inserted} == {(), *MOVING.targets}
+    assert K.CANCEL in {one.kind for one in inserted}
+    still = [variation._insert(ELECTING, (), Random(seed))[0].kind for seed in range(200)]
+    assert K.CANCEL not in still
 
 
 def test_elections_and_moves_are_limited_by_their_budgets() -> None:
