@@ -60,7 +60,7 @@ def proposed_again(result: Result, results: Results, ways: Ways) -> Proposal:
 
 
 #: What stored explorations have, of which only pairs count.
-TWO_REPLICAS = AdversaryModel(kafka_version="4.3.1", replicas=2, budgets=Budgets(kills=1))
+TWO_REPLICAS = AdversaryModel(kafka_version="4.3.1", replicas=2, budgets=Budgets(kills=2))
 PAIRS: list[Pair] = sorted(model.reached(TWO_REPLICAS).pairs)
 
 
