@@ -38,6 +38,14 @@ class FormatName(StrEnum):
     PARQUET = "parquet"
 
 
+class DialectName(StrEnum):
+    """Names of `warehouse.dialects.Dialect`."""
+
+    SPARK = "spark"
+    DUCKDB = "duckdb"
+    TRINO = "trino"
+
+
 @app.command()
 def load(
     run_dirs: Annotated[
@@ -174,9 +182,12 @@ TablesIn = Annotated[
         "--tables-in",
         metavar="SCHEMA",
         callback=_schema_name,
-        help="Register the tables, too, in this schema (CREATE TABLE … LOCATION), for a catalog "
-        "that refuses paths in a query.",
+        help="Read the tables in this schema, for a catalog that refuses paths in a query; Spark "
+        "registers them there (CREATE TABLE … LOCATION).",
     ),
+]
+InDialect = Annotated[
+    DialectName, typer.Option("--dialect", help="The engine whose SQL is printed.")
 ]
 
 
@@ -205,20 +216,23 @@ def views(
             "query, too.",
         ),
     ] = False,
+    dialect: InDialect = DialectName.SPARK,
     spark: Spark = LOCAL_SPARK,
     as_json: Json = False,
 ) -> None:
     """Print the SQL that creates a warehouse's views, and write it to views.sql; or create them.
 
     Examples: [bold]ackproof warehouse views warehouse > views.sql[/],
+    [bold]ackproof warehouse views warehouse --dialect duckdb | duckdb lake.db[/],
     [bold]ackproof warehouse views warehouse --register --spark sc://spark.example:15002[/]
     """
+    from ackproof_spark.warehouse.dialects import Dialect
     from ackproof_spark.warehouse.views import script, statements
 
     if register:
-        if temporary or reports is not None:
+        if temporary or reports is not None or dialect is not DialectName.SPARK:
             raise typer.BadParameter(
-                "leave out --temporary and --reports, which are for the printed SQL",
+                "leave out --temporary, --reports and --dialect, which are for the printed SQL",
                 param_hint="--register",
             )
         _register(warehouse, schema, tables_in, spark=spark, as_json=as_json)
@@ -227,12 +241,18 @@ def views(
     with _opened(warehouse) as opened:
         base = opened.head.reports if reports is None else reports
         opened.publish(base)
-        text = script(opened.tables, reports=base, schema=schema, tables_in=tables_in)
-        single = list(statements(opened.tables, reports=base, schema=schema, tables_in=tables_in))
+        printed = partial(
+            statements if as_json else script,
+            opened.tables,
+            reports=base,
+            schema=schema,
+            tables_in=tables_in,
+            dialect=Dialect(dialect.value),
+        )()
     if as_json:
-        print_json({"statements": single})
+        print_json({"statements": list(printed)})
     else:
-        typer.echo(text, nl=False)
+        typer.echo(printed, nl=False)
 
 
 def _register(warehouse: str, schema: str, tables_in: str, *, spark: str, as_json: bool) -> None:
@@ -252,15 +272,17 @@ def _register(warehouse: str, schema: str, tables_in: str, *, spark: str, as_jso
 def queries(
     name: Annotated[str, typer.Argument(help="One query; without it, all of them.")] = "",
     schema: Schema = "ackproof",
+    dialect: InDialect = DialectName.SPARK,
     as_json: Json = False,
 ) -> None:
     """Print the example queries over the views, each a question of a dashboard.
 
     Example: [bold]ackproof warehouse queries loss-rate[/]
     """
+    from ackproof_spark.warehouse.dialects import Dialect
     from ackproof_spark.warehouse.sql_files import queries as shipped
 
-    every = shipped(schema)
+    every = shipped(schema, Dialect(dialect.value))
     if name and name not in every:
         raise typer.BadParameter(f"{name!r} is no query; there are: {', '.join(every)}")
     chosen = {name: every[name]} if name else every

@@ -69,6 +69,11 @@ class Tables:
             return f"{self._catalog}.{SCHEMA}.{table}"
         return f"{self.format}.`{self._folder(table)}`"
 
+    def parquet_files(self, table: str) -> str:
+        """Return the files of a Parquet table in a SELECT of DuckDB."""
+        files = text(f"{self._folder(table)}/*/*.parquet")
+        return f"read_parquet({files}, hive_partitioning = true)"
+
     @property
     def settings(self) -> dict[str, str]:
         """The settings of a session that reads or writes the tables: the catalog of Iceberg."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from importlib.resources import files
 
+from ackproof_spark.warehouse.dialects import Dialect, translated
+
 #: The schema of the views, the folder of all tables, and their namespace in a catalog.
 SCHEMA = "ackproof"
 
@@ -28,11 +30,15 @@ def view(name: str, within: str = "") -> str:
     return _file("views", name, within)
 
 
-def queries(schema: str = SCHEMA) -> dict[str, str]:
+def queries(schema: str = SCHEMA, dialect: Dialect = Dialect.SPARK) -> dict[str, str]:
     """Return the example queries over the views, by name."""
+    within = f"{schema}." if schema else ""
     names = sorted(path.name for path in (files(__package__) / "sql" / "queries").iterdir())
     return {
-        name.removesuffix(".sql"): _file("queries", name, f"{schema}." if schema else "") + "\n"
+        name.removesuffix(".sql"): translated(
+            _file("queries", name, within).removesuffix(";"), dialect
+        )
+        + ";\n"
         for name in names
     }
 

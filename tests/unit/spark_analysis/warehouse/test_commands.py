@@ -115,6 +115,13 @@ def test_views_and_info_of_a_loaded_warehouse(loaded, ackproof):
     assert code == ExitCode.HOLDS
     assert script == (Path(place.removeprefix("file://")) / "views.sql").read_text()
     assert script.count("CREATE OR REPLACE VIEW ackproof.") == len(TABLES) + len(ANALYSES)
+    code, said, _ = ackproof("warehouse", "views", place, "--dialect", "duckdb", "--json")
+    assert code == ExitCode.HOLDS
+    made = [one for one in json.loads(said)["statements"] if one.startswith("CREATE OR REPLACE")]
+    assert len(made) == len(TABLES) + len(ANALYSES)
+    code, _, message = ackproof("warehouse", "views", place, "--dialect", "trino")
+    assert code == ExitCode.USAGE
+    assert "--tables-in" in message
     code, message, _ = ackproof("warehouse", "info", place)
     assert code == ExitCode.HOLDS
     assert f"{loaded.format}, version 9" in message
