@@ -139,9 +139,7 @@ def check_expectations(
     if expect.cause is not None:
         expectations.append(_cause(expect.cause, causes))
     if expect.availability is not None:
-        share = 0.0  # if all sends have the same timestamp
-        if metrics.duration_s > 0:
-            share = 1 - metrics.unavailability_s / metrics.duration_s
+        share = metrics.availability or 0.0  # if all sends have the same timestamp
         expectations.append(_availability("availability", expect.availability, share))
     for action in ("read", "write"):
         wanted = getattr(expect, f"{action}_availability")

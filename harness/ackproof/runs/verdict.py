@@ -245,6 +245,11 @@ class Metrics(Record):
     #: None without consumers, and if none processed a record.
     processing: Processing | None = None
 
+    @property
+    def availability(self) -> float | None:
+        """Share of the run in which the worst partition was available; None without a duration."""
+        return 1 - self.unavailability_s / self.duration_s if self.duration_s > 0 else None
+
 
 class CauseReport(Record):
     """A cause of lost records, as in the table `causes`; `case`: docs/explanation/forensics.md.

@@ -139,9 +139,7 @@ def _judged(
         "duration_s": metrics.duration_s,
         "acked_per_s": metrics.acked_per_s,
         "unavailability_s": metrics.unavailability_s,
-        "availability": 1 - metrics.unavailability_s / metrics.duration_s
-        if metrics.duration_s and metrics.times != "unknown"
-        else None,
+        "availability": None if metrics.times == "unknown" else metrics.availability,
         **{
             f"ack_latency_{name}_ms": getattr(latency, name) if latency else None
             for name in ("p50", "p95", "p99", "p999", "max")
