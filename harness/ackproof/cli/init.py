@@ -20,6 +20,7 @@ class Template(StrEnum):
     GITLAB = "gitlab"
     GRAFANA = "grafana"
     JENKINS = "jenkins"
+    SUPERSET = "superset"
 
 
 @grouped
@@ -50,8 +51,8 @@ def init(
         Template | None,
         typer.Option(
             metavar="NAME",
-            help="In place of a scenario, write a CI pipeline (github, gitlab, jenkins), or a "
-            "Grafana dashboard with its alert (grafana).",
+            help="In place of a scenario, write a CI pipeline (github, gitlab, jenkins), a "
+            "Grafana dashboard with its alert (grafana), or a Superset dashboard (superset).",
         ),
     ] = None,
     as_json: Json = False,
@@ -102,10 +103,14 @@ def _copy_template(template: Template, folder: Path, *, as_json: bool) -> None:
     from ackproof.scenario.shipped import folder as shipped_folder
 
     source = shipped_folder("templates", "ci/templates") / template
-    files = sorted(file for file in source.rglob("*") if file.is_file())
-    with disk_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-    for file in files:
-        write_new(folder / file.name, file.read_text(encoding="utf-8"))
-    written = [str(folder / file.name) for file in files]
-    print_result("\n".join(written), {"files": written}, as_json=as_json)
+    files = {
+        folder / file.relative_to(source): file
+        for file in sorted(source.rglob("*"))
+        if file.is_file()
+    }
+    for written, file in files.items():
+        with disk_errors(folder):
+            written.parent.mkdir(parents=True, exist_ok=True)
+        write_new(written, file.read_text(encoding="utf-8"))
+    names = list(map(str, files))
+    print_result("\n".join(names), {"files": names}, as_json=as_json)

@@ -180,6 +180,9 @@ def test_queries_and_templates_are_printed_and_copied(ackproof, tmp_path):
     again = ackproof("init", tmp_path / "new", "--template", "grafana")
     assert again[0] == ExitCode.USAGE
     assert "exists" in again[2]
+    code, said, _ = ackproof("init", tmp_path / "own", "--template", "superset", "--json")
+    assert code == ExitCode.HOLDS
+    assert str(tmp_path / "own" / "charts" / "lost.yaml") in json.loads(said)["files"]
     assert ackproof("init", "--template", "nothing")[0] == ExitCode.USAGE
     mixed = ackproof("init", "--template", "github", "--kafka", "3.9.1")
     assert "a template is no scenario" in mixed[2]
