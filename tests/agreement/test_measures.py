@@ -8,7 +8,7 @@ from __future__ import annotations
 import tarfile
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -68,7 +68,8 @@ def sends(run_dir: Path) -> Sends:
 def latencies(sends: Sends) -> list[float]:
     """Return the times from send to ack in milliseconds, sorted."""
     acked = [row for row in sends if row["outcome"] == "acked"]
-    return sorted(1000 * seconds(row["sent_at"], row["resolved_at"]) for row in acked)
+    micros = timedelta(microseconds=1)
+    return sorted((row["resolved_at"] - row["sent_at"]) // micros / 1000 for row in acked)
 
 
 def seconds(start: datetime, stop: datetime) -> float:

@@ -67,6 +67,7 @@ EMPTY = ("availability", "findings", "watch_findings", "watched", "share_groups"
 EMPTY += ("explored_pairs", "coverage")
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.usefixtures("few_rows")
 @pytest.mark.parametrize("loaded", [FORMATS[0]], indirect=True)
