@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ackproof_spark.watch.ranges import Int64s, Ranges
+from ackproof_spark.watch.ranges import NO_END, Int64s, Ranges
 
 #: Raised when the state is stored in another form: a checkpoint of another version is refused.
 VERSION = 1
@@ -38,9 +38,6 @@ WINDOW = 10_000
 _RUNS = 1000
 
 NONE = -1
-#: Above every offset and sequence.
-_NO_END = 2**62
-
 
 class Kind(IntEnum):
     """What a row of a micro-batch is."""
@@ -227,7 +224,7 @@ class Partition:
     def _cut(self, offset: int) -> None:
         """Take back what was read from `offset` on."""
         self.twice = (offset, max(self.read_to, self.twice[1] - WINDOW, offset) + WINDOW)
-        self.matched.remove(offset, _NO_END)
+        self.matched.remove(offset, NO_END)
         self.read_to = min(self.read_to, offset)
         self.forgotten_to = min(self.forgotten_to, offset)
         self.early = self.early[self.early["offset"] < offset]
@@ -368,8 +365,11 @@ class Partition:
             found[asked[sends]] = left[first[places]]
         hit = found != NONE
         sends, records = unseen[hit], early[found[hit]]
+        self.early = np.delete(early, found[hit])
         self.matched.add(
-            np.concatenate([sends["offset"][sends["offset"] != NONE], records["offset"]])
+            np.concatenate([sends["offset"][sends["offset"] != NONE], records["offset"]]),
+            # The acks of records that wait are still to come, in a gap between those of others.
+            keep=int(self.early["offset"].min(initial=NO_END)),
         )
         plain = (records["sequence"] == NONE) | (
             (records["offset"] >= self.twice[0]) & (records["offset"] < self.twice[1])
@@ -381,7 +381,6 @@ class Partition:
         self.recent = recent[recent["offset"] >= self.read_to - 2 * WINDOW]
         yield from self._rows(Finding.FOUND, hit & (unseen["mark"] == 1))
         self._keep(~hit)
-        self.early = np.delete(early, found[hit])
         self._twins()
 
     def _twins(self) -> None:

@@ -12,6 +12,9 @@ Int64s = npt.NDArray[np.int64]
 #: Ranges of one set. Of more, the gaps between the lowest are closed.
 MOST = 1000
 
+#: Above every offset and sequence.
+NO_END = 2**62
+
 
 class Ranges:
     """Numbers as ranges, in ascending order; the end of a range is exclusive."""
@@ -32,7 +35,8 @@ class Ranges:
         place = np.searchsorted(self.begins, numbers, "right") - 1
         return (place >= 0) & (numbers < self.ends[np.maximum(place, 0)])
 
-    def add(self, numbers: Int64s) -> None:
+    def add(self, numbers: Int64s, *, keep: int = NO_END) -> None:
+        """Add numbers. Gaps that reach above `keep` stay, even if there are more than `MOST`."""
         if not len(numbers):
             return
         numbers = np.sort(numbers, kind="stable")  # the quick one for what is nearly sorted
@@ -44,7 +48,8 @@ class Ranges:
         first = np.append(True, begins[1:] > ends[:-1])
         self.begins = begins[first]
         self.ends = ends[np.append(np.flatnonzero(first)[1:] - 1, len(ends) - 1)]
-        if (excess := len(self.begins) - MOST) > 0:
+        closable = int(np.searchsorted(self.begins, keep, "right")) - 1
+        if (excess := min(len(self.begins) - MOST, closable)) > 0:
             self.begins = np.append(self.begins[0], self.begins[excess + 1 :])
             self.ends = self.ends[excess:]
 

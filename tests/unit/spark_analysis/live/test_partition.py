@@ -9,6 +9,7 @@ import pytest
 
 from ackproof_spark.live.partition import EVENTS, NO_OFFSET, Kind, Partition, Rows, keys
 from ackproof_spark.watch.partition import PATIENCE_S
+from ackproof_spark.watch.ranges import MOST
 
 SECOND = 1_000_000
 #: A time at which everything is decided.
@@ -179,6 +180,15 @@ def test_a_further_copy_of_a_record_is_found() -> None:
     followed = Followed(acked(0, 1) + read(0, 1), [(Kind.READ, 0, 2, 1)])
     assert followed.counts == (0, 0)
     assert followed.end() == [("doubled", 2)]
+
+
+def test_acks_of_a_second_producer_may_come_in_more_gaps_than_ranges_are_kept() -> None:
+    count, lost = 4 * MOST, 101
+    reads = [offset for offset in range(count) if offset != lost]
+    followed = Followed(acked(*range(0, count, 2)) + read(*reads), acked(*range(1, count, 2)))
+    assert followed.unseen == [lost]
+    assert len(followed.partition.matching.early) == 0
+    assert followed.end() == [("lost", lost)]
 
 
 def test_state_does_not_grow_with_the_run() -> None:

@@ -275,6 +275,13 @@ def test_of_too_many_ranges_the_lowest_gaps_are_closed() -> None:
     assert ranges.pairs()[0] == (0, 5)
 
 
+@pytest.mark.parametrize(("keep", "first"), [(0, 1), (1, 1), (2, 3), (3, 3), (4, 5), (99, 5)])
+def test_gaps_that_reach_above_a_number_stay(keep: int, first: int) -> None:
+    ranges = Ranges()
+    ranges.add(np.arange(0, 2 * (MOST + 2), 2), keep=keep)
+    assert ranges.pairs()[0] == (0, first)
+
+
 class Simulation:
     """A log that loses, repeats and swaps records, and what a watch is given of it.
 
