@@ -151,13 +151,19 @@ class Following:
         state = self._state
         if rows.num_rows:
             state.newest = max(state.newest, pc.max(rows["at"]).as_py())
+            state.over |= pc.any(pc.equal(rows["kind"], int(Kind.ENDED))).as_py()
         for group in rows.group_by(["topic", "partition"]).aggregate([]).to_pylist():
-            # A mark moves the time and belongs to no partition.
+            # A mark belongs to no partition.
             if group["partition"] >= 0:
                 state.partitions.setdefault((group["topic"], group["partition"]), Partition())
         findings, partitions = [], []
         for key, partition in sorted(state.partitions.items()):
-            found = partition.take(_events(rows, key), partial(self._acked, key), now=state.newest)
+            found = partition.take(
+                _events(rows, key),
+                partial(self._acked, key),
+                now=state.newest,
+                over=state.over,
+            )
             common = self._common | {"topic": key[0], "partition": key[1]}
             findings += [common | row for row in found]
             partitions.append(common | {"batch": batch} | partition.row())

@@ -35,10 +35,6 @@ EVENTS = columns("""
     at timestamp?
 """)
 
-#: Event times of the marks for the start of the job and the end of the run: before and after all
-#: other events (1970 and 2100), microseconds.
-_FIRST, _LAST = 0, 4_102_444_800_000_000
-
 _STARTED, _ENDED = "started", "ended"
 
 #: Bytes and rows read of each stream; `started` and `ended` once these marks were emitted.
@@ -78,7 +74,7 @@ class LedgerReader(SimpleDataSourceStreamReader):  # type: ignore[misc]
         if not start:
             # A row at once, because starting the first micro-batch takes seconds.
             end[_STARTED] = True
-            batches.append(_mark(_FIRST))
+            batches.append(_mark(Kind.STARTED))
         for path in sorted(self._folder.glob(PATTERN)):
             position, rows = start.get(path.name, (0, 0))
             try:
@@ -92,7 +88,7 @@ class LedgerReader(SimpleDataSourceStreamReader):  # type: ignore[misc]
         self._check_closed(end)
         if over and not start.get(_ENDED):
             end[_ENDED] = True
-            batches.append(_mark(_LAST))
+            batches.append(_mark(Kind.ENDED))
         return iter(batches), end
 
     def readBetweenOffsets(  # noqa: N802
@@ -100,7 +96,7 @@ class LedgerReader(SimpleDataSourceStreamReader):  # type: ignore[misc]
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows between two offsets. Raises AnalysisError if the ledger was closed."""
         if not start:
-            yield _mark(_FIRST)
+            yield _mark(Kind.STARTED)
         for name, stop in end.items():
             if name in (_STARTED, _ENDED):
                 continue
@@ -111,7 +107,7 @@ class LedgerReader(SimpleDataSourceStreamReader):  # type: ignore[misc]
                 except FileNotFoundError:
                     raise _closed(name) from None
         if end.get(_ENDED) and not start.get(_ENDED):
-            yield _mark(_LAST)
+            yield _mark(Kind.ENDED)
 
     def _check_closed(self, offset: Mapping[str, Any]) -> None:
         """Raise AnalysisError if a table has more sends than were read of its stream."""
@@ -181,14 +177,14 @@ def _events(piece: Piece) -> list[pa.RecordBatch]:
     return batches
 
 
-def _mark(at: int) -> pa.RecordBatch:
+def _mark(kind: Kind) -> pa.RecordBatch:
     row = {
         "topic": "",
         "partition": -1,
-        "kind": int(Kind.MARK),
+        "kind": int(kind),
         "producer": 0,
         "sequence": 0,
         "offset": NO_OFFSET,
-        "at": at,
+        "at": 0,  # it moves no time
     }
     return pa.RecordBatch.from_pylist([row], schema=EVENTS)

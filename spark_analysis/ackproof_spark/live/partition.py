@@ -43,8 +43,9 @@ class Kind(IntEnum):
     READ = 3
     #: Another record was read: damaged, or not of this run.
     READ_OTHER = 4
-    #: The job has started, or the run is over; belongs to no partition.
-    MARK = 5
+    #: The job has started, and the run is over; they belong to no partition.
+    STARTED = 5
+    ENDED = 6
 
 
 #: Events of one partition, in no particular order, as a structured array.
@@ -79,12 +80,13 @@ class Partition:
     matching: watch.Partition = field(default_factory=watch.Partition)
 
     def take(
-        self, events: Rows, acked_from: Callable[[int], Rows], *, now: int
+        self, events: Rows, acked_from: Callable[[int], Rows], *, now: int, over: bool = False
     ) -> list[dict[str, Any]]:
         """Apply events; return rows of `tables.LIVE_FINDINGS`.
 
         `acked_from` takes an offset and returns the `ACKED` events of the ledger so far that have
-        this offset or a higher one. `now` is the time of the run.
+        this offset or a higher one. `now` is the time of the run. Once it is `over`, every send is
+        decided at once.
         """
         self._count(events)
         acks = _sends(events[events["kind"] == Kind.ACKED])
@@ -99,7 +101,7 @@ class Partition:
             acks,
             acks["id"].tolist(),
             reads,
-            patience=int(watch.PATIENCE_S * 1e6),
+            patience=0 if over else int(watch.PATIENCE_S * 1e6),
             exact=True,
         )
         # What failed or is unknown is never acked.

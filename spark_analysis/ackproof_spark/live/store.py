@@ -72,9 +72,13 @@ class LiveTables:
 
 @dataclass(slots=True, kw_only=True)
 class State:
-    """The state after a micro-batch. `newest`: time of the newest event, UTC microseconds."""
+    """The state after a micro-batch. `newest`: time of the newest event, UTC microseconds.
+
+    `over`: the end of the run was read.
+    """
 
     newest: int = 0
+    over: bool = False
     partitions: dict[Key, Partition] = field(default_factory=dict)
 
 
@@ -96,6 +100,7 @@ class StateFiles:
             ) from None
         return State(
             newest=int(table.schema.metadata[b"newest"]),
+            over=table.schema.metadata[b"over"] == b"True",
             partitions={
                 (row["topic"], row["partition"]): Partition.unpacked(row["text"], row["data"])
                 for row in table.to_pylist()
@@ -108,7 +113,7 @@ class StateFiles:
             dict(zip(_STATE.names, (*key, *partition.packed()), strict=True))
             for key, partition in state.partitions.items()
         ]
-        metadata = {"newest": str(state.newest)}
+        metadata = {"newest": str(state.newest), "over": str(state.over)}
         _put(
             self._folder / _file(batch),
             pa.Table.from_pylist(rows, schema=_STATE.with_metadata(metadata)),

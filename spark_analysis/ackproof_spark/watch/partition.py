@@ -39,6 +39,7 @@ _RUNS = 1000
 
 NONE = -1
 
+
 class Kind(IntEnum):
     """What a row of a micro-batch is."""
 

@@ -81,7 +81,7 @@ def test_appended_rows_are_read_once_with_the_columns_of_the_origin(tmp_path):
     source = reader(tmp_path)
     batches, offset = source.read(source.initialOffset())
     mark, batch = batches
-    assert mark["kind"].to_pylist() == [Kind.MARK]
+    assert mark["kind"].to_pylist() == [Kind.STARTED]
     assert batch.to_pylist()[1] == {
         "topic": "orders",
         "partition": 1,
@@ -125,10 +125,11 @@ def test_the_mark_of_the_end_comes_last_and_once(tmp_path):
     (tmp_path / "live" / "ended").touch()
     source = reader(tmp_path)
     batches, offset = source.read({})
-    assert kinds(batches) == [[Kind.MARK], [Kind.ACKED], [Kind.MARK]]
+    assert kinds(batches) == [[Kind.STARTED], [Kind.ACKED], [Kind.ENDED]]
     again = list(source.readBetweenOffsets({}, offset))
-    assert kinds(again) == [[Kind.MARK], [Kind.ACKED], [Kind.MARK]]
-    assert again[0]["at"].cast(pa.int64()).to_pylist() == [0], "it moves no time"
+    assert kinds(again) == [[Kind.STARTED], [Kind.ACKED], [Kind.ENDED]]
+    times = [again[place]["at"].cast(pa.int64()).to_pylist() for place in (0, -1)]
+    assert times == [[0], [0]], "they move no time"
     assert list(source.read(offset)[0]) == []
 
 
@@ -158,7 +159,7 @@ def test_a_ledger_closed_before_it_was_read_is_an_error(tmp_path):
 
 def test_without_a_ledger_there_is_only_the_mark_of_the_start(tmp_path):
     batches, offset = reader(tmp_path).read({})
-    assert kinds(batches) == [[Kind.MARK]]
+    assert kinds(batches) == [[Kind.STARTED]]
     again, later = reader(tmp_path).read(offset)
     assert kinds(again) == []
     assert later == offset

@@ -12,8 +12,6 @@ from ackproof_spark.watch.partition import PATIENCE_S
 from ackproof_spark.watch.ranges import MOST
 
 SECOND = 1_000_000
-#: A time at which everything is decided.
-END_S = 4_000_000
 
 Event = tuple[Kind, int, int, float]
 
@@ -44,11 +42,13 @@ class Followed:
         for batch in batches:
             self.take(*batch)
 
-    def take(self, *each: Event, at: float = 0) -> list[tuple[str, Any]]:
+    def take(self, *each: Event, at: float = 0, over: bool = False) -> list[tuple[str, Any]]:
         """Apply a micro-batch; return what was found, with the sequence or else the offset."""
         self.ledger += [event for event in each if event[0] == Kind.ACKED]
         self.now = max([self.now, at, *(event[3] for event in each)])
-        rows = self.partition.take(events(*each), self.acked_from, now=int(self.now * SECOND))
+        rows = self.partition.take(
+            events(*each), self.acked_from, now=int(self.now * SECOND), over=over
+        )
         self.partition = Partition.unpacked(*self.partition.packed())
         return [
             (row["finding"], row["offset"] if row["sequence"] is None else row["sequence"])
@@ -59,7 +59,7 @@ class Followed:
         return events(*(event for event in self.ledger if event[2] >= offset))
 
     def end(self) -> list[tuple[str, Any]]:
-        return self.take(at=END_S)
+        return self.take(over=True)
 
     @property
     def counts(self) -> tuple[int, int]:
@@ -79,6 +79,12 @@ def test_a_read_of_a_higher_offset_makes_an_unseen_send_a_candidate_and_then_los
     assert followed.take(at=PATIENCE_S + 2) == [("lost", 2)]
     assert followed.counts == (1, 1)
     assert followed.end() == []
+
+
+def test_what_comes_with_the_end_of_a_run_and_after_it_is_decided_at_once() -> None:
+    followed = Followed(acked(0, 1) + read(0, 1))
+    assert followed.take(*acked(2, 3, 4), *read(3), over=True) == [("lost", 2), ("late", 4)]
+    assert followed.take(*read(4), over=True) == [("found", 4)]
 
 
 def test_an_unseen_send_without_a_higher_read_is_no_candidate() -> None:

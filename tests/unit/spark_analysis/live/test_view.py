@@ -23,7 +23,6 @@ from ackproof_spark.watch.partition import PATIENCE_S
 
 SECOND = 1_000_000
 SCHEMA = pa.schema([pa.field(f.name, pa.int64() if f.name == "at" else f.type) for f in EVENTS])
-END_S = 4_000_000_000
 
 Event = tuple[Kind, int, int, float]
 
@@ -33,7 +32,7 @@ def events(*each: Event, partition: int = 0) -> pa.Table:
     rows = [
         {
             "topic": "orders",
-            "partition": -1 if kind == Kind.MARK else partition,
+            "partition": -1 if kind == Kind.ENDED else partition,
             "kind": int(kind),
             "producer": 0,
             "sequence": sequence,
@@ -82,8 +81,9 @@ BATCHES = [
     events((Kind.READ, 90, 3, 15), (Kind.READ, 4, 5, 15), *sent(10, at=15), (Kind.READ, 10, 6, 15)),
     events(*sent(7, 8, at=30), *sent(7, kind=Kind.READ, at=30), partition=1),
     events(*sent(9, at=30 + PATIENCE_S), partition=1),
-    events((Kind.MARK, 0, NO_OFFSET, END_S)),
-    events(*sent(9, kind=Kind.READ_OTHER, at=61 + PATIENCE_S)),
+    events((Kind.ENDED, 0, NO_OFFSET, 0)),
+    # What comes after the end is decided at once, also by a job that starts then.
+    events(*sent(6, at=61), *sent(9, kind=Kind.READ_OTHER, at=61 + PATIENCE_S), partition=1),
 ]
 
 
@@ -161,7 +161,8 @@ def test_each_finding_is_written_once_and_two_states_are_kept(undisturbed):
     # 90 at 3. Of orders-1, 8 and 9 were not read when it ended at 7.
     lost = [("lost", 0, number) for number in (2, 3, 5, 6)]
     late = [("late", 1, 8), ("late", 1, 9)]
-    assert found == [("truncated", 0, None), *lost, *late]
+    after = [("lost", 1, number) for number in (8, 9, 6)]
+    assert found == [("truncated", 0, None), *lost, *late, *after]
     for number, run_dir in enumerate(undisturbed):
         assert len(list((run_dir / "live" / "state").iterdir())) == min(2, number + 1)
 
@@ -199,10 +200,11 @@ def test_acked_sends_above_a_truncation_are_taken_from_the_ledger(tmp_path):
     following.take(1, events((Kind.READ, 90, 2, 5)))
     (row,) = following.tables.partitions()
     assert (row["unseen"], row["candidates"]) == (2, 1)
-    following.take(2, events((Kind.MARK, 0, NO_OFFSET, END_S)))
+    following.take(2, events((Kind.ENDED, 0, NO_OFFSET, 0)))
     (row,) = following.tables.partitions()
     assert (row["unseen"], row["candidates"]) == (2, 1), "and no row for the mark"
     found = [row for row in rows(tmp_path, "live_findings") if row["finding"] != "truncated"]
+    assert [row["at"].timestamp() for row in found] == [5, 5], "the time of the newest event"
     assert [(row["finding"], row["producer"], row["sequence"], row["offset"]) for row in found] == [
         ("lost", 0, 2, 2),
         ("late", 0, 3, 3),
