@@ -78,6 +78,8 @@ class _Run:
         #: The last record that changes no partition, and the changes that must still follow it.
         self.before: MetadataRecord | None = None
         self.due: dict[PartitionId, Step] = {}
+        #: The partitions that have changed since then.
+        self.changed: dict[PartitionId, frozenset[Event]] = {}
 
     def take(self, index: int) -> Mismatch | None:
         """Check and apply one record; return the mismatch if it does not fit."""
@@ -90,7 +92,7 @@ class _Run:
             return mismatch
         if record.kind == "PARTITION_RECORD" and (wrong := self._created(record)):
             return wrong
-        self.before = record
+        self.before, self.changed = record, {}
         failed = self._apply(record)
         self.due = {} if failed else self._due(record)
         return failed
@@ -128,7 +130,8 @@ class _Run:
                 ),
             )
         self.steps.append((record.offset, f"{fitting[0].event}: {effect(now, written)}"))
-        self.events[record.offset] = frozenset(one.event for one in fitting)
+        self.changed[partition] = frozenset(one.event for one in fitting)
+        self.events[record.offset] = self.changed[partition]
         return None
 
     def _due(self, record: MetadataRecord) -> dict[PartitionId, Step]:
@@ -159,7 +162,10 @@ class _Run:
         if record.kind == "REGISTER_BROKER_RECORD" and self.state.rules.unclean_shutdown:
             known = self.state.brokers.get(broker)
             again = known is not None and known.incarnation != record.data["incarnationId"]
-            return self._leaves(broker, Event.CLEAN_START) if again else {}
+            due = self._leaves(broker, Event.CLEAN_START) if again else {}
+            # 4.0 elects it in the same event, if it is the last known leader (KAFKA-19522).
+            done = {at for at, by in self.changed.items() if Event.UNCLEAN_START in by}
+            return {partition: step for partition, step in due.items() if partition not in done}
         return {}
 
     def _leaves(self, broker: int, event: Event) -> dict[PartitionId, Step]:

@@ -79,18 +79,48 @@ def moved() -> Controller:
     return kafka
 
 
+def elected_while_fenced() -> Controller:
+    """Version 4.0: the last known leader is elected as it registers without its records."""
+    kafka = Controller((4, 0, 0))
+    for broker in (2, 1, 3):
+        kafka.fence(broker)
+    for broker in (1, 3):
+        kafka.register(broker, clean=False)
+        kafka.unfence(broker)
+    kafka.ask(isr=(3,), recovering=False)
+    return kafka
+
+
 def explained(records: list[MetadataRecord], rules: ControllerRules = KAFKA_4) -> Replay:
     return replay(records, rules)
 
 
 @pytest.mark.parametrize(
-    "life", [gone_and_back, stopped_in_order, without_elr, unclean_setting_ignored, moved]
+    "life",
+    [
+        gone_and_back,
+        elected_while_fenced,
+        stopped_in_order,
+        without_elr,
+        unclean_setting_ignored,
+        moved,
+    ],
 )
 def test_what_the_rules_wrote_is_explained_to_its_end(life: Callable[[], Controller]) -> None:
     kafka = life()
     found = explained(kafka.log, kafka.rules)
     assert found.mismatch is None, str(found.mismatch)
     assert found.explained == found.total > 2
+
+
+def test_who_was_elected_before_another_registration_leaves_the_isr_by_it() -> None:
+    kafka = elected_while_fenced()
+    kafka.ask(isr=(3, 1))
+    kafka.register(1)
+    assert explained(kafka.log, kafka.rules).mismatch is None
+    missing = explained(kafka.without(-1), kafka.rules).mismatch
+    assert missing is not None
+    assert missing.observed == "nothing was written before it"
 
 
 def test_each_kind_of_step_is_called_by_its_name() -> None:
