@@ -8,25 +8,21 @@ restart leaves them once. State and offsets are in a checkpoint beside the table
 
 from __future__ import annotations
 
-import atexit
 import hashlib
 import json
-import shlex
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ackproof_spark.errors import AnalysisError, WarehouseError
 from ackproof_spark.record import ID_HEADER
-from ackproof_spark.spark import scratch
+from ackproof_spark.spark import python_workers
 from ackproof_spark.spark.client_settings import for_connector
 from ackproof_spark.spark.errors import stream_explained
 from ackproof_spark.spark.files import Storage
 from ackproof_spark.spark.functions import DataFrame, F, SparkSession, spark_schema, union
-from ackproof_spark.spark.session import is_local
 from ackproof_spark.warehouse.formats import commented, frame
 from ackproof_spark.warehouse.schemas import RUN_DATE, TABLES, WAREHOUSE_VERSION
 from ackproof_spark.warehouse.warehouse import Warehouse
@@ -124,8 +120,7 @@ class Watching:
 
     def _start(self) -> StreamingQuery:
         spark = self._warehouse.spark
-        if is_local():
-            spark.sparkContext.pythonExec = _light_python()
+        python_workers.start_quickly(spark)
         # The number is part of a checkpoint: Spark keeps that of the first start.
         spark.conf.set("spark.sql.shuffle.partitions", str(spark.sparkContext.defaultParallelism))
         spark.conf.set("spark.sql.streaming.stateStore.providerClass", _STATE_STORE)
@@ -172,24 +167,6 @@ class Watching:
         with self._warehouse.storage.lock():
             rows = commented(frame(spark, whole, TABLES[TABLE].schema), TABLE)
             tables.replace_runs(TABLE, rows, [batch])
-
-
-@cache
-def _light_python() -> str:
-    """Return a script that starts this Python without Spark's zip of pyspark.
-
-    Python compiles what it imports from a zip at each start, in 1.8 s of CPU time instead of 0.6.
-    Each query starts several workers, and fails if one of them takes more than 10 s.
-    """
-    folder = scratch.create()
-    atexit.register(scratch.remove, folder)
-    script = folder / "python"
-    script.write_text(
-        '#!/bin/sh\nPYTHONPATH=$(printf %s "$PYTHONPATH" | tr : "\\n" | grep -v "[.]zip$" | '
-        f'paste -s -d : -) exec {shlex.quote(sys.executable)} "$@"\n'
-    )
-    script.chmod(0o700)
-    return str(script)
 
 
 def continued(
