@@ -166,8 +166,8 @@ class Piece:
 def read_piece(path: Path, start: int, stop: int | None = None) -> Piece:
     """Return the whole batches between two byte positions of the stream at `path`.
 
-    `start` is 0 or the `end` of a piece; so is `stop`, or None for the end of the file. Raises
-    FileNotFoundError if the run has replaced the stream by its table.
+    `start` is 0 or the `end` of a piece. `stop` is any position, or None for the end of the file.
+    Raises FileNotFoundError if the run has replaced the stream by its table.
     """
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size

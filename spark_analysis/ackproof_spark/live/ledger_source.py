@@ -37,6 +37,10 @@ EVENTS = columns("""
 
 _STARTED, _ENDED = "started", "ended"
 
+#: Bytes that a micro-batch reads at most, some 200,000 sends: all of a ledger at once would exceed
+#: the memory of the JVM.
+AT_MOST = 8 << 20
+
 #: Bytes and rows read of each stream; `started` and `ended` once these marks were emitted.
 Offset = dict[str, Any]
 
@@ -66,27 +70,32 @@ class LedgerReader(SimpleDataSourceStreamReader):  # type: ignore[misc]
         return {}
 
     def read(self, start: Offset) -> tuple[Iterator[pa.RecordBatch], Offset]:
-        """Return the whole batches since `start`, and the offset after them."""
+        """Return the next whole batches since `start`, and the offset after them.
+
+        Each stream has an equal share of `AT_MOST`, because their sends were acked side by side.
+        """
         end = dict(start)
         # Checked before reading, so that every row is in this batch or an earlier one.
         over = self._ended.exists()
-        batches = []
+        batches, all_read = [], True
         if not start:
             # A row at once, because starting the first micro-batch takes seconds.
             end[_STARTED] = True
             batches.append(_mark(Kind.STARTED))
-        for path in sorted(self._folder.glob(PATTERN)):
+        paths = sorted(self._folder.glob(PATTERN))
+        for path in paths:
             position, rows = start.get(path.name, (0, 0))
             try:
-                piece = read_piece(path, position)
+                piece, to_its_end = _next(path, position, AT_MOST // len(paths))
             except FileNotFoundError:
                 continue  # the run is closing its ledger: `_check_closed` decides next time
+            all_read &= to_its_end
             batches += _events(piece)
             rows += sum(batch.num_rows for batch in piece.batches)
             if piece.end > position:
                 end[path.name] = [piece.end, rows]
         self._check_closed(end)
-        if over and not start.get(_ENDED):
+        if over and all_read and not start.get(_ENDED):
             end[_ENDED] = True
             batches.append(_mark(Kind.ENDED))
         return iter(batches), end
@@ -119,6 +128,20 @@ class LedgerReader(SimpleDataSourceStreamReader):  # type: ignore[misc]
             rows = offset.get(stream, (0, 0))[1]
             if _recorded(table) > rows:
                 raise _closed(stream)
+
+
+def _next(path: Path, position: int, most: int) -> tuple[Piece, bool]:
+    """Return the next batches of a stream, and whether they reach its end.
+
+    They have at most `most` bytes, unless the first one alone has more.
+    """
+    size = path.stat().st_size
+    while True:
+        piece = read_piece(path, position, position + most)
+        to_its_end = position + most >= size
+        if piece.end > position or to_its_end:
+            return piece, to_its_end
+        most *= 2
 
 
 def acked(folder: Path, topic: str, partition: int, offset: int) -> Iterator[pa.RecordBatch]:

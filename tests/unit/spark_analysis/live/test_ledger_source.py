@@ -13,6 +13,7 @@ from ackproof.ledger import producer_ledger
 from ackproof.ledger.producer_ledger import LedgerWriter, stream_path
 from ackproof_spark.errors import AnalysisError
 from ackproof_spark.ledger_stream import Origin, read_piece
+from ackproof_spark.live import ledger_source
 from ackproof_spark.live.ledger_source import LedgerReader, acked
 from ackproof_spark.live.partition import Kind
 from stream_cuts import EVERY, cuts
@@ -131,6 +132,34 @@ def test_the_mark_of_the_end_comes_last_and_once(tmp_path):
     times = [again[place]["at"].cast(pa.int64()).to_pylist() for place in (0, -1)]
     assert times == [[0], [0]], "they move no time"
     assert list(source.read(offset)[0]) == []
+
+
+@pytest.mark.parametrize("at_most", [100, 5000])
+def test_a_long_ledger_is_read_in_pieces_of_all_streams(tmp_path, monkeypatch, at_most):
+    monkeypatch.setattr(ledger_source, "AT_MOST", at_most)
+    (tmp_path / "live").mkdir()
+    (tmp_path / "live" / "ended").touch()
+    out = [writer(tmp_path, producer) for producer in range(2)]
+    for first in range(0, 60, 3):
+        for to in out:
+            write(to, *range(first, first + 3))
+    write(out[0], *range(60, 1000))  # a batch larger than the limit
+    source = reader(tmp_path)
+    pieces, offsets = [], [source.initialOffset()]
+    while offsets[-1] not in offsets[:-1]:
+        batches, offset = source.read(offsets[-1])
+        pieces.append([row for batch in batches for row in batch.to_pylist()])
+        again = source.readBetweenOffsets(offsets[-1], offset)
+        assert [row for batch in again for row in batch.to_pylist()] == pieces[-1]
+        offsets.append(offset)
+    assert len(pieces) > 4
+    assert {row["producer"] for row in pieces[1]} == {0, 1}, "side by side"
+    assert all(len(piece) <= 30 for piece in pieces if len(piece) < 900)
+    rows = [row for piece in pieces for row in piece]
+    assert (rows[0]["kind"], rows[-1]["kind"]) == (Kind.STARTED, Kind.ENDED)
+    for producer, count in ((0, 1000), (1, 60)):
+        own = [row["sequence"] for row in rows[1:-1] if row["producer"] == producer]
+        assert own == list(range(count))
 
 
 def test_a_ledger_closed_after_it_was_read_is_no_error(tmp_path):

@@ -95,6 +95,13 @@ def test_an_unseen_send_without_a_higher_read_is_no_candidate() -> None:
     assert followed.counts == (2, 0)
 
 
+def test_the_lag_of_a_log_that_was_there_before_the_run_begins_at_its_first_ack() -> None:
+    followed = Followed(acked(1001, 1002), acked(1005, 1000, at=2), acked(1009, at=3))
+    assert followed.partition.row()["lag"] == 10
+    followed.take(*read(1000, 1001))
+    assert followed.partition.row()["lag"] == 8
+
+
 @pytest.mark.parametrize(
     "batches",
     [
