@@ -108,6 +108,9 @@ class Defect:
                 },
                 "workload": {
                     "topic": "orders",
+                    # A broker handles one request of a connection at a time, so one producer has no
+                    # more than one batch that waits for a follower.
+                    "producers": 4,
                     "settings": {"acks": self.acks, "enable.idempotence": False},
                 },
             }
