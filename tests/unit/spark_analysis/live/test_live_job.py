@@ -201,6 +201,27 @@ def test_without_its_checkpoint_the_job_begins_anew(spark, tmp_path):
     assert sum(row["acked"] for row in following.tables.partitions()) == STEP
 
 
+def test_a_job_that_is_started_late_reads_a_long_ledger_in_several_micro_batches(spark, tmp_path):
+    run = Run.begun(tmp_path / "late")
+    run.step(0)
+    count = 600_000
+    for sequence in np.split(np.arange(STEP, STEP + count), 60):
+        at = START_US + sequence
+        run.writer.write(
+            sequence=sequence,
+            outcome=0,
+            offset=pa.array(sequence // PARTITIONS),
+            sent_at=at,
+            resolved_at=at,
+        )
+    following = despite_load(run, spark, Following.drain)
+    following.stop()
+    rows = following.tables.partitions()
+    assert sum(row["acked"] for row in rows) == STEP + count
+    assert sum(row["unseen"] for row in rows) == count
+    assert rows[0]["batch"] >= 2
+
+
 def test_a_run_that_closes_its_ledger_too_soon_is_an_error(spark, tmp_path):
     from ackproof.ledger import producer_ledger
 
