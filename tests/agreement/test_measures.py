@@ -6,6 +6,7 @@ Each is computed here once more from the ledger, in plain Python, by its definit
 from __future__ import annotations
 
 import tarfile
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
@@ -31,6 +32,7 @@ from ackproof.scenario.model import Expect
 from ackproof.warehouse.rows import read_runs
 from ackproof_spark.by_time import Grouping
 from ackproof_spark.metrics import UNAVAILABILITY_GAP_S, as_metrics, metric_questions
+from ackproof_spark.reading.run_tables import StoredRun
 from ackproof_spark.spark.small_data import answers, small_plans
 from ackproof_spark.tables import LEDGER, LOCATION, PROBE_PRODUCERS, READS
 from ackproof_spark.warehouse.dialects import Dialect, translated
@@ -99,7 +101,7 @@ def _of_partition(sends: Sends) -> float:
     first_from.reverse()
     ends = [end for end, _ in by_end]
     for before, after in zip([None, *acks], [*acks, None], strict=True):
-        later = 0 if before is None else int(np.searchsorted(ends, before, side="right"))
+        later = 0 if before is None else bisect_right(ends, before)
         if later < len(ends):
             start = first_from[later] if before is None else max(before, first_from[later])
             stretches.append(seconds(start, after or ends[-1]))
@@ -107,9 +109,11 @@ def _of_partition(sends: Sends) -> float:
 
 
 @pytest.mark.spark
-def test_the_comparison_measures_what_the_definitions_give(spark: Any, sends: Sends) -> None:
+def test_the_comparison_measures_what_the_definitions_give(
+    spark: Any, run_dir: Path, sends: Sends
+) -> None:
     with small_plans(spark, rows=0):
-        measured = answers(**metric_questions(frame(spark, sends, LEDGER)))
+        measured = answers(**metric_questions(StoredRun(spark=spark, run_dir=run_dir)["ledger"]))
     metrics, ordered = Metrics(**as_metrics(measured)), latencies(sends)
     assert metrics.ack_latency_ms is not None
     found = metrics.ack_latency_ms.model_dump()
@@ -202,9 +206,12 @@ def test_the_page_has_quantiles_up_to_one_percent(run_dir: Path, sends: Sends) -
 
 
 @pytest.mark.spark
-def test_the_warehouse_has_the_quantiles_of_each_second(spark: Any, sends: Sends) -> None:
-    empty = frame(spark, [], READS)
-    found = per_second(frame(spark, sends, LEDGER), empty).collect()
+def test_the_warehouse_has_the_quantiles_of_each_second(
+    spark: Any, run_dir: Path, sends: Sends
+) -> None:
+    ledger = StoredRun(spark=spark, run_dir=run_dir)["ledger"]
+    with small_plans(spark, rows=0):
+        found = per_second(ledger, frame(spark, [], READS)).collect()
     by_second = defaultdict(list)
     for row in sends:
         by_second[row["sent_at"].replace(microsecond=0, tzinfo=None)].append(row)
