@@ -241,14 +241,14 @@ def views(
     with _opened(warehouse) as opened:
         base = opened.head.reports if reports is None else reports
         opened.publish(base)
-        printed = partial(
-            statements if as_json else script,
+        make = statements if as_json else script
+        printed = make(
             opened.tables,
             reports=base,
             schema=schema,
             tables_in=tables_in,
             dialect=Dialect(dialect.value),
-        )()
+        )
     if as_json:
         print_json({"statements": list(printed)})
     else:
