@@ -53,6 +53,8 @@ def search(
     Raises ScenarioError for a configuration that the model does not support, and if `keep` cannot
     be used.
     """
+    if problem := next(_not_predicted(scenario), None):
+        raise ScenarioError(f"no plan for {scenario.name}: {problem}")
     answer: AdversaryResult | None = None
     race: AdversaryResult | None = None
     for asked in _questions(scenario, budgets):
@@ -146,6 +148,14 @@ def timers(scenario: Scenario) -> Timers:
     )
 
 
+def _not_predicted(scenario: Scenario) -> Iterator[str]:
+    """Yield what a schedule may depend on beside what the search knows of its topic."""
+    if scenario.workload.transactions is not None:
+        yield "the search does not support transactions; remove workload.transactions"
+    if (directories := scenario.cluster.log_dirs) > 1:
+        yield f"the search supports one log directory, not {directories}: set log_dirs to 1"
+
+
 def _unsupported(scenario: Scenario, budgets: Budgets) -> Iterator[str]:
     cluster = scenario.cluster
     if budgets.reassignments and cluster.brokers <= scenario.topic.replication_factor:
@@ -160,10 +170,6 @@ def _unsupported(scenario: Scenario, budgets: Budgets) -> Iterator[str]:
             "with cluster.combined a lost broker is also a lost controller, which the model does "
             "not support; set it to false"
         )
-    if scenario.workload.transactions is not None:
-        yield "the search does not support transactions; remove workload.transactions"
-    if cluster.log_dirs > 1:
-        yield f"the search supports one log directory, not {cluster.log_dirs}: set log_dirs to 1"
     if unknown := sorted(set(cluster.features) - {ELIGIBLE_LEADER_REPLICAS_VERSION}):
         yield f"the search does not support cluster.features {unknown[0]}; remove it"
     limits = timers(scenario)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ackproof.errors import ScenarioError
-from ackproof.planning.search import question
+from ackproof.planning.search import question, search
 from ackproof.scenario.model import Scenario
 from ackproof_model.adversary import Budgets
 from support.run_directories import small
@@ -17,10 +17,8 @@ from support.run_directories import small
     ("changes", "problem"),
     [
         ({"cluster": {"controllers": 3, "combined": True}}, "cluster.combined"),
-        ({"cluster": {"log_dirs": 2}}, "log_dirs"),
         ({"cluster": {"features": {"group.version": 0}}}, "cluster.features group.version"),
         ({"cluster": {"settings": {"broker.session.timeout.ms": 40000}}}, "detected after 40s"),
-        ({"workload": {"transactions": {"size": 10}}}, "does not support transactions"),
     ],
 )
 def test_a_configuration_that_the_model_does_not_support_is_refused(
@@ -28,6 +26,22 @@ def test_a_configuration_that_the_model_does_not_support_is_refused(
 ) -> None:
     with pytest.raises(ScenarioError, match=problem):
         question(Scenario.model_validate(small(**changes)), Budgets())
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"cluster": {"log_dirs": 2}}, "log_dirs"),
+        ({"workload": {"transactions": {"size": 10}}}, "does not support transactions"),
+    ],
+)
+def test_what_only_brokers_can_show_is_explored_but_not_planned(
+    changes: dict[str, Any], problem: str
+) -> None:
+    scenario, budgets = Scenario.model_validate(small(**changes)), Budgets(kills=1)
+    assert question(scenario, budgets) == question(Scenario.model_validate(small()), budgets)
+    with pytest.raises(ScenarioError, match=problem):
+        search(scenario, budgets, suite=1, max_states=1000)
 
 
 @pytest.mark.parametrize(("version", "unclean"), [("3.8.1", False), ("3.9.1", True)])
