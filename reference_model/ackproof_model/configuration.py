@@ -189,6 +189,12 @@ class Profile:
         """Whether a follower may truncate to its own high watermark."""
         return self.truncation in {Truncation.HIGH_WATERMARK, Truncation.KIP_101}
 
+    @property
+    def truncates_by_epoch(self) -> bool:
+        """Whether followers truncate all that a new leader lacks: from 2.1 (KIP-279, KIP-320)."""
+        by_epoch = self.truncation in {Truncation.KIP_279, Truncation.ON_FETCH}
+        return by_epoch and self.epoch_start and self.fetch_fencing
+
     def elects_uncleanly(self, setting: bool | None) -> bool:
         """Whether the controller elects a replica outside the ISR without a request for it.
 

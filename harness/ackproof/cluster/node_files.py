@@ -23,6 +23,7 @@ from docker.types import LogConfig
 from ackproof.cluster.security import Security
 from ackproof.cluster.topology import (
     ZOOKEEPER_PORT,
+    ZOOKEEPER_TICK_MS,
     NodeSpec,
     Topology,
     host_port,
@@ -242,7 +243,7 @@ def _zookeeper_settings(topology: Topology) -> Mapping[str, object]:
     return {
         "dataDir": DATA_DIR,
         "clientPort": ZOOKEEPER_PORT,
-        "tickTime": 2000,
+        "tickTime": ZOOKEEPER_TICK_MS,
         "initLimit": 10,
         "syncLimit": 5,
         "maxClientCnxns": 0,

@@ -35,7 +35,7 @@ from ackproof.scenario.loader import dump
 from ackproof.scenario.model import Scenario
 from ackproof_model.adversary import AdversaryModel, Budgets, search
 from ackproof_model.coverage import Reached
-from ackproof_model.planning import Operations, plans_to, realized
+from ackproof_model.planning import Operations, plans_to, realized, shortest_divergence
 
 _M = TypeVar("_M", bound=BaseModel)
 
@@ -133,8 +133,9 @@ class Folder:
             say("planning schedules")
             plans = [*plans_to(everything.model, everything.pairs).values()]
             answer = search(replace(everything.model, reduction=True))
-            if answer.lost and (loss := realized(answer)) is not None:
-                plans.append(loss)
+            losses = [realized(answer) if answer.lost else None]
+            losses.append(shortest_divergence(everything.model))
+            plans += [plan for plan in losses if plan is not None]
             schedules = dict.fromkeys(plan.operations for plan in plans)
             with self._locked("opening"):
                 write_model(path, _Schedules(sorted(schedules, key=str)), indent=None)

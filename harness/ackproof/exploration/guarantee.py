@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from ackproof.runs.verdict import Finding, Verdict
 from ackproof_model.adversary import AdversaryModel
-from ackproof_model.planning import OperationKind, Operations
+from ackproof_model.planning import OperationKind, Operations, Plan
 
 
 def promised(model: AdversaryModel, operations: Operations) -> bool:
@@ -22,6 +22,11 @@ def promised(model: AdversaryModel, operations: Operations) -> bool:
     if policy.acks != "all" or policy.unclean_election:
         return False
     return len(_cut(model, operations)) <= (policy.min_isr - 1 if policy.elr else 0)
+
+
+def breaks(model: AdversaryModel, plan: Plan) -> bool:
+    """Whether a plan breaks a promise of Kafka by the model."""
+    return plan.diverged or bool(plan.lost and promised(model, plan.operations))
 
 
 def _cut(model: AdversaryModel, operations: Operations) -> set[int]:

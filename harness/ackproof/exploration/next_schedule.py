@@ -4,7 +4,7 @@ The schedule is a function of the seed, the number of the run and these results,
 exploration can be followed again.
 
 What was found is examined before anything else (`examined`). Then come the planner's schedules that
-lose records which Kafka promises to keep. Otherwise it aims at the pairs that are missing: the
+break a promise of Kafka. Otherwise it aims at the pairs that are missing: the
 planner's schedule that passes through the most of them for its length comes first. A schedule that
 has run and did not pass through them comes again only as long as it has many. Once none is left it
 mutates the schedule of a run that passed through new pairs, as a fuzzer does: the more pairs were
@@ -20,7 +20,7 @@ from enum import StrEnum
 from random import Random
 
 from ackproof.exploration.examined import examination
-from ackproof.exploration.guarantee import promised
+from ackproof.exploration.guarantee import breaks
 from ackproof.exploration.results import Proposal, Results, Schedule, certain_pairs
 from ackproof_model.adversary import AdversaryModel
 from ackproof_model.coverage import Pair
@@ -31,8 +31,8 @@ RECORDS = (5, 20, 60)
 
 #: The share of the schedules that are mutated although some could be aimed.
 _MUTATED = 0.2
-#: A schedule that loses by the model has so many tries: on brokers it may need some luck.
-_LOSING_TRIES = 3
+#: A schedule that breaks a promise by the model has so many tries: brokers may need some luck.
+_BREAKING_TRIES = 3
 #: A run without operations takes as long as this many.
 _FIXED = 2
 #: How often a mutation of another parent is tried, so that no schedule runs twice.
@@ -42,8 +42,8 @@ _TRIES = 20
 class Strategy(StrEnum):
     """Where schedules come from.
 
-    DIRECTED: as described above. BLIND: the same without the planner's schedules that lose records
-    which Kafka promises to keep. DRAWN: each is drawn, and no finding is examined.
+    DIRECTED: as described above. BLIND: the same without the planner's schedules that break a
+    promise of Kafka. DRAWN: each is drawn, and no finding is examined.
     """
 
     DIRECTED = "directed"
@@ -55,36 +55,28 @@ class Strategy(StrEnum):
 class Ways:
     """The planner's schedules within the budgets of a model, and the pairs each passes through.
 
-    losing: those that lose records which Kafka promises to keep, by the model.
+    breaking: those that break a promise of Kafka, by the model.
     """
 
     model: AdversaryModel
     pairs: Mapping[Operations, frozenset[Pair]]
-    losing: tuple[Operations, ...] = ()
+    breaking: tuple[Operations, ...] = ()
     strategy: Strategy = Strategy.DIRECTED
 
     @classmethod
     def of(cls, model: AdversaryModel, schedules: Sequence[Operations]) -> Ways:
-        plans = {each: carried_out(model, each) for each in schedules}
-        pairs = {
-            each: frozenset(pair for stage in plan.stages for pair in stage.pairs)
-            for each, plan in plans.items()
-            if plan is not None
-        }
-        losing = (
-            each
-            for each, plan in plans.items()
-            if plan is not None and plan.lost and promised(model, each)
-        )
-        return cls(model=model, pairs=pairs, losing=tuple(sorted(losing, key=len)))
+        plans = {each: plan for each in schedules if (plan := carried_out(model, each)) is not None}
+        pairs = {each: plan.pairs for each, plan in plans.items()}
+        breaking = (each for each, plan in plans.items() if breaks(model, plan))
+        return cls(model=model, pairs=pairs, breaking=tuple(sorted(breaking, key=len)))
 
     def by(self, strategy: Strategy) -> Ways:
         """Return the ways that a strategy uses."""
         if strategy is Strategy.DIRECTED:
             return self
-        kept = self.pairs.keys() - self.losing if strategy is Strategy.BLIND else ()
+        kept = self.pairs.keys() - self.breaking if strategy is Strategy.BLIND else ()
         pairs = {each: self.pairs[each] for each in self.pairs if each in kept}
-        return replace(self, pairs=pairs, losing=(), strategy=strategy)
+        return replace(self, pairs=pairs, breaking=(), strategy=strategy)
 
     def plans_to(self, wanted: Collection[Pair]) -> dict[Pair, Plan]:
         """Return the plan of the shortest of these schedules through each pair."""
@@ -111,8 +103,8 @@ def next_schedule(
         return examines
     before = [*(one.proposal.schedule for one in results.values()), *begun]
     tried = Counter(one.operations for one in before)
-    least = min(ways.losing, key=lambda each: tried[each], default=None)
-    if least is not None and tried[least] < _LOSING_TRIES:
+    least = min(ways.breaking, key=lambda each: tried[each], default=None)
+    if least is not None and tried[least] < _BREAKING_TRIES:
         schedule = Schedule(operations=least, records=chance.choice(RECORDS[1:]))
         return Proposal(schedule=schedule, origin="aimed")
     awaited = [ways.pairs.get(one.operations, frozenset()) for one in begun]

@@ -15,6 +15,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 from ruamel.yaml import YAML
 
+from ackproof.cluster.topology import ZOOKEEPER_TICK_MS
 from ackproof.errors import DiskError
 from ackproof.kafka_versions import uses_zookeeper
 from ackproof.planning.search import SearchResult, Timers, timers
@@ -59,7 +60,8 @@ Document = dict[str, Any]
 class Phase(BaseModel):
     """The records sent and acked between two faults, which have the same predicted fate.
 
-    after, until: ids of the faults, '' for the start of the run. fate: `lost` or `kept`.
+    after, until: ids of the faults, '' for the start of the run. fate: `lost`, `some` (at
+    least the last) or `kept`.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -180,6 +182,7 @@ def narrative(plan: Plan, scenario: Scenario) -> Iterator[str]:
         fate = {
             "none": "nothing is acked",
             "lost": "records acked now will be lost",
+            "some": "at least the last of the records acked now will be lost",
             "kept": "records acked now are kept",
         }[plan.fate(stage)]
         yield f"{number}. {operation} Leader: {leader}, ISR {{{isr}}}; {fate}."
@@ -197,6 +200,10 @@ def _steps(
             *first, step = _faults(scenario, operation, before, holds=plan.model.misses_epochs)
             yield from first
             step["id"] = f"step-{number}"
+            dying = plan.stages[number - 1].plan_state.dying
+            if dying and operation.kind in PROCESS_STOPS and uses_zookeeper(scenario.kafka):
+                # Sessions that end in one tick are one change for the controller.
+                step["when"] = f"after {ZOOKEEPER_TICK_MS // 1000}s"
             if (end := _ended_by(plan.stages, number)) is not None:
                 step["heal_when"] = [f"{_last_fault(plan, end - 1)} began"]
             yield step

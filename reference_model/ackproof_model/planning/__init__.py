@@ -13,6 +13,7 @@ from ackproof_model.planning.plan import covering_plans as covering_plans
 from ackproof_model.planning.plan import kinds as kinds
 from ackproof_model.planning.plan import reached as reached
 from ackproof_model.planning.plan import realized as realized
+from ackproof_model.planning.plan import shortest_divergence as shortest_divergence
 from ackproof_model.planning.plan import shortest_loss as shortest_loss
 from ackproof_model.planning.plan import with_clean_stops as with_clean_stops
 from ackproof_model.planning.plan import with_records as with_records

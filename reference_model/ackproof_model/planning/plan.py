@@ -14,10 +14,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import count, islice
+from itertools import combinations, count, islice
+from operator import attrgetter, ne
+from typing import Any
 
 from ackproof_model.adversary.search import AdversaryResult
-from ackproof_model.adversary.state import AdversaryModel, Budgets, initial
+from ackproof_model.adversary.state import AdversaryModel, Budgets, State, initial
 from ackproof_model.adversary.successors import lost
 from ackproof_model.breadth_first import reachable
 from ackproof_model.coverage.pairs import Pair, pair_of
@@ -30,13 +32,14 @@ from ackproof_model.planning.plan_state import (
     Operation,
     OperationKind,
     PlanState,
+    fetches,
     initial_plan_state,
     performed,
     produce,
     settle,
 )
 from ackproof_model.replication.controller import preferred
-from ackproof_model.replication.state import Label
+from ackproof_model.replication.state import Label, members
 
 #: The most records that a plan writes, one or two after each operation.
 _RECORDS = 7
@@ -87,8 +90,9 @@ class Stage:
 
     kinds: the kinds of steps that followed. pairs: the steps with the shapes of the partition,
     that of the operation included. probe: the record that was written after all steps, None if no
-    broker accepted it. strays: a follower left the ISR because of a cut that should only have
-    delayed it, not because of a LAG.
+    broker accepted it. unheard: a follower that may truncate to its high watermark has not heard
+    that the last record is committed. strays: a follower left the ISR because of a cut that should
+    only have delayed it, not because of a LAG.
     """
 
     operation: Operation | None
@@ -96,6 +100,7 @@ class Stage:
     kinds: tuple[str, ...]
     pairs: tuple[Pair, ...]
     probe: int | None
+    unheard: bool
     strays: bool
 
     @property
@@ -108,25 +113,37 @@ class Stage:
 class Plan:
     """A schedule of operations and its result.
 
-    lost: the acked records that are lost after all operations are healed.
+    lost: the acked records that are lost after all operations are healed. diverged: then replicas
+    in sync hold different records.
     """
 
     model: AdversaryModel
     stages: tuple[Stage, ...]
     lost: int
+    diverged: bool
 
     @property
     def operations(self) -> tuple[Operation, ...]:
         return tuple(one.operation for one in self.stages if one.operation is not None)
 
+    @property
+    def pairs(self) -> frozenset[Pair]:
+        return frozenset(pair for stage in self.stages for pair in stage.pairs)
+
     def fate(self, stage: Stage) -> str:
         """Return what happens to records that are sent after a stage has settled.
 
-        'none': they are not acked. 'lost', 'kept': they are acked.
+        'none': they are not acked. 'lost', 'kept', 'some': they are acked, and all, none, or
+        at least the last of them are lost.
         """
         if stage.probe is None or not stage.plan_state.state.writes.acked >> stage.probe & 1:
             return "none"
-        return "lost" if self.lost >> stage.probe & 1 else "kept"
+        if not self.lost >> stage.probe & 1:
+            return "kept"
+        return "some" if stage.unheard else "lost"
+
+
+_LOST, _DIVERGED = attrgetter("lost"), attrgetter("diverged")
 
 
 def realized(answer: AdversaryResult) -> Plan | None:
@@ -147,7 +164,7 @@ def realized(answer: AdversaryResult) -> Plan | None:
     else:
         anywhere = Counter((kind, ANY) for kind, _ in order)
         allowances, useful = [[Counter(order)], [anywhere]], None
-    return _losing(model, allowances, useful)
+    return _shortest(model, allowances, lost, _LOST, useful)
 
 
 def shortest_loss(model: AdversaryModel) -> Plan | None:
@@ -156,25 +173,46 @@ def shortest_loss(model: AdversaryModel) -> Plan | None:
     If possible, each operation waits until the previous one has settled. None if no schedule of at
     most `MOST_OPERATIONS` was found.
     """
-    return _losing(with_records(model), [[allowance(model)]])
+    return _shortest(with_records(model), [[allowance(model)]], lost, _LOST)
 
 
-def _losing(
+def shortest_divergence(model: AdversaryModel) -> Plan | None:
+    """Return the shortest schedule after which replicas in sync hold different records.
+
+    As `shortest_loss`, and None if followers truncate all that a new leader lacks.
+    """
+    if model.profile.truncates_by_epoch:
+        return None
+    return _shortest(with_records(model), [[allowance(model)]], _differ, _DIVERGED)
+
+
+def _shortest(
     model: AdversaryModel,
     allowances: Sequence[Sequence[Allowance]],
+    may_show: Callable[[State], Any],
+    shows: Callable[[Plan], Any],
     useful: _Useful | None = None,
 ) -> Plan | None:
-    """Return the shortest schedule within the first of the allowances that one loses by."""
+    """Return the shortest schedule within the first of the allowances that has one that shows it.
+
+    may_show: whether it may do so after the last operation, before all are healed.
+    """
     for patient in (True, False):
         for allowed in allowances:
             reached = explored(model, allowed, most=MOST_OPERATIONS, patient=patient, useful=useful)
             for stages in islice(reached, _MOST_SCHEDULES):
                 last = stages[-1]
-                if last.settled and lost(last.plan_state.state):
+                if last.settled and may_show(last.plan_state.state):
                     plan = completed(model, stages)
-                    if plan.lost:
+                    if shows(plan):
                         return plan
     return None
+
+
+def _differ(state: State) -> bool:
+    """Whether two brokers hold different records at one offset."""
+    pairs = combinations(state.brokers, 2)
+    return any(any(map(ne, one.log, other.log)) for one, other in pairs)
 
 
 def _useful(answer: AdversaryResult) -> _Useful:
@@ -312,9 +350,15 @@ def completed(model: AdversaryModel, stages: Sequence[Stage]) -> Plan:
     plan_state = stages[-1].plan_state
     while healed := next(_healed(model, plan_state), None):
         plan_state = _rest(model, healed)
-    leader = plan_state.state.controller.leader
-    log = plan_state.state.brokers[leader].records if leader >= 0 else -1
-    return Plan(model=model, stages=tuple(stages), lost=plan_state.state.writes.acked & ~log)
+    controller, brokers = plan_state.state.controller, plan_state.state.brokers
+    log = brokers[controller.leader].records if controller.leader >= 0 else -1
+    in_sync = tuple(brokers[number] for number in members(controller.isr))
+    return Plan(
+        model=model,
+        stages=tuple(stages),
+        lost=plan_state.state.writes.acked & ~log,
+        diverged=_differ(plan_state.state._replace(brokers=in_sync)),
+    )
 
 
 def _healed(model: AdversaryModel, plan_state: PlanState) -> Iterator[PlanState]:
@@ -395,6 +439,7 @@ def _settled(
         kinds=tuple(kinds),
         pairs=tuple(pairs),
         probe=probe,
+        unheard=next(fetches(model, plan_state, waited=True), None) is not None,
         strays=strays,
     )
 

@@ -4,9 +4,13 @@ An adversary can delay any step, an operator cannot: a step without a timer happ
 unless an operation prevents it.
 
 After an operation, prompt steps (acks, metadata, fetches, registration, ISR changes) follow first.
-Then timers fire, each followed by prompt steps: sessions end (`broker.session.timeout.ms`) in the
-order in which the controller lost contact, then followers that cannot fetch leave the ISR
+Then timers fire, each followed by prompt steps: followers learn of a high watermark without a
+record (`replica.fetch.wait.max.ms`), sessions end (`broker.session.timeout.ms`) in the order in
+which the controller lost contact, then followers that cannot fetch leave the ISR
 (`replica.lag.time.max.ms`). The order of prompt steps does not change the result.
+
+While a leader accepts records there is always a next one, so that this first timer does not fire:
+followers have not heard that the last record is committed.
 """
 
 from __future__ import annotations
@@ -29,7 +33,7 @@ from ackproof_model.replication.controller import (
     reassign,
     with_version,
 )
-from ackproof_model.replication.replica import can_end, ended, fetch, forget
+from ackproof_model.replication.replica import can_append, can_end, ended, fetch, forget
 from ackproof_model.replication.state import NOBODY, Broker, Controller, Label, Log
 
 
@@ -263,16 +267,19 @@ def produce(model: AdversaryModel, plan_state: PlanState) -> Taken | None:
     A producer sends to the leader that it knows while that broker acts as leader.
     """
     state = plan_state.state
-    leader = state.controller.leader
-    for number in (plan_state.writer, leader):
-        if number == NOBODY:
-            continue
+    for number in _asked(plan_state):
         for label, after, written in writes(model, state.brokers[number], number, state.writes):
             if label[0] == "write":
                 wrote = plan_state.with_brokers({number: after})
                 then = wrote.state._replace(writes=written)
                 return label, replace(wrote, state=then, writer=number)
     return None
+
+
+def _asked(plan_state: PlanState) -> list[int]:
+    """Return the brokers that a producer sends to, the one that it knows first."""
+    leader = plan_state.state.controller.leader
+    return [number for number in (plan_state.writer, leader) if number != NOBODY]
 
 
 def _prompt(model: AdversaryModel, plan_state: PlanState) -> Iterator[Taken]:
@@ -294,19 +301,28 @@ def _prompt(model: AdversaryModel, plan_state: PlanState) -> Iterator[Taken]:
         if not plan_state.is_in_force(OperationKind.HOLD_METADATA, number)
     ]
     yield from _with_controller(model, plan_state, informed, ("learn", "delete"))
-    for number, broker in enumerate(state.brokers):
-        source = broker.leader
-        if source in (NOBODY, number) or plan_state.cannot_fetch(number, source):
-            continue
-        fetched = fetch(model.policy, broker, number, state.brokers[source], source)
-        if fetched is not None:
-            what, follower, leader = fetched
-            moved = plan_state.with_brokers({number: follower, source: leader})
-            yield (what, number, source), moved
+    yield from fetches(model, plan_state, waited=False)
     yield from _with_controller(
         model, plan_state, connected, ("unfence", "exit", "apply", "refuse")
     )
     yield from _with_controller(model, plan_state, connected, ("expand",))
+
+
+def fetches(model: AdversaryModel, plan_state: PlanState, *, waited: bool) -> Iterator[Taken]:
+    """Yield the fetches that are answered at once, or those that only bring a high watermark."""
+    brokers = plan_state.state.brokers
+    for number, broker in enumerate(brokers):
+        source = broker.leader
+        if source in (NOBODY, number) or plan_state.cannot_fetch(number, source):
+            continue
+        fetched = fetch(model.policy, broker, number, brokers[source], source)
+        if fetched is None:
+            continue
+        what, follower, leader = fetched
+        nothing = leader == brokers[source] and follower == broker._replace(hw=follower.hw)
+        if nothing is waited:
+            moved = plan_state.with_brokers({number: follower, source: leader})
+            yield (what, number, source), moved
 
 
 def _with_controller(
@@ -344,8 +360,10 @@ def _has_fetched(plan_state: PlanState, leader: int, joiner: int) -> bool:
 
 
 def _timed(model: AdversaryModel, plan_state: PlanState) -> Iterator[Taken]:
-    """Yield the steps of timers: sessions end first, then followers have lagged."""
+    """Yield the steps of timers: fetches are answered, sessions end, then followers have lagged."""
     state = plan_state.state
+    if not any(can_append(model.policy, state.brokers[one], one) for one in _asked(plan_state)):
+        yield from fetches(model, plan_state, waited=True)
     for number in plan_state.dying:
         left = tuple(one for one in plan_state.dying if one != number)
         for label, controller, after in moves(

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ackproof_model.adversary.successors import lost
-from ackproof_model.configuration import Configuration, Profile, Truncation
+from ackproof_model.configuration import Configuration, Profile
 from ackproof_model.perturbations import Counts, WorstCase
 from ackproof_model.prediction.result import Likelihood, Prediction, inconsistent
 from ackproof_model.replication.state import Label, members, name
@@ -274,19 +274,13 @@ def keeps_everything(question: Question, counts: Counts) -> str:
         question.acks != "all"
         or question.unclean
         or counts.power_losses
-        or not _settled(Profile.of(question.kafka_version))
+        or not Profile.of(question.kafka_version).truncates_by_epoch
     ):
         return ""
     return (
         "acks=all, no unclean election, and no log loses records by itself: every replica that may "
         "lead has every acked record, however often brokers end, lag or lose their session"
     )
-
-
-def _settled(profile: Profile) -> bool:
-    """Whether truncation by leader epoch is complete: from 2.1 on."""
-    by_epoch = profile.truncation in (Truncation.KIP_279, Truncation.ON_FETCH)
-    return by_epoch and profile.epoch_start and profile.fetch_fencing
 
 
 _RESENDS = ("duplicated", "reordered")
@@ -363,7 +357,9 @@ def _diverged(configuration: Configuration, worst: WorstCase) -> Answer:
     if worst.altered or worst.rewritten:
         return _POSSIBLE, "a replica's stored bytes may change without the others'"
     versions = (configuration.kafka_version, *worst.versions)
-    if worst.counts.total and not all(_settled(Profile.of(version)) for version in versions):
+    if worst.counts.total and not all(
+        Profile.of(version).truncates_by_epoch for version in versions
+    ):
         return _POSSIBLE, (
             "before 2.1 followers do not truncate all that a new leader lacks (KIP-279, KIP-320)"
         )

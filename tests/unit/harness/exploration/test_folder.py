@@ -13,6 +13,7 @@ from ackproof.errors import DiskError, RunDirectoryError, ScenarioError
 from ackproof.exploration.folder import Exploration, Folder
 from ackproof.exploration.next_schedule import next_schedule
 from ackproof.exploration.results import NOT_RUN, Proposal, Result, Schedule, counts
+from ackproof_model.adversary import AdversaryModel, Budgets
 from ackproof_model.planning import OperationKind
 from unit.harness.exploration.explorations import SCENARIO, folder_at, opened, reached
 from unit.reference_model.planning.schedules import ELECTING
@@ -64,11 +65,37 @@ def test_what_loses_by_the_model_is_the_first_proposal_in_an_empty_folder(
     first = next_schedule(3, 0, folder.results(), begun=[], ways=ways)
     kinds = Counter(one.kind for one in first.schedule.operations)
     if late:
-        assert (first.origin, first.schedule.operations) == ("aimed", *ways.losing)
+        assert (first.origin, first.schedule.operations) == ("aimed", *ways.breaking)
         assert kinds[OperationKind.ELECT] == 1
         assert kinds[OperationKind.KILL] == 2
     else:
-        assert (first.origin, ways.losing) == ("drawn", ())
+        assert (first.origin, ways.breaking) == ("drawn", ())
+
+
+def test_where_replicas_may_diverge_this_is_aimed_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With acks=1 Kafka promises to keep nothing, but that replicas in sync hold the same (B11)."""
+    monkeypatch.setattr("ackproof.exploration.folder.plans_to", lambda *_: {})
+    model = AdversaryModel(
+        kafka_version="1.1.1",
+        acks="1",
+        replicas=2,
+        min_insync_replicas=1,
+        unclean_election=True,
+        budgets=Budgets(kills=2),
+    )
+    folder = Folder(tmp_path / "explored", Exploration.of(SCENARIO, model))
+    folder.open()
+    everything = replace(reached(), model=model, pairs=frozenset())
+    [aimed] = folder.ways(everything, lambda text: None).breaking
+    kinds = [one.kind for one in aimed]
+    assert kinds == [
+        OperationKind.WITHHOLD,
+        OperationKind.KILL,
+        OperationKind.KILL,
+        OperationKind.START,
+    ]
 
 
 def test_a_folder_of_other_limits_is_refused(tmp_path: Path) -> None:

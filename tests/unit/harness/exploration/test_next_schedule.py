@@ -19,7 +19,14 @@ from ackproof.exploration.results import (
     counts,
 )
 from ackproof.runs.verdict import Finding
-from ackproof_model.planning import Operation, OperationKind, permitted
+from ackproof_model.adversary import AdversaryModel, Budgets
+from ackproof_model.planning import (
+    Operation,
+    OperationKind,
+    permitted,
+    shortest_divergence,
+    shortest_loss,
+)
 from unit.harness.exploration.explorations import opened, proposed_again, reached
 from unit.reference_model.planning.schedules import (
     ELECTING,
@@ -121,11 +128,30 @@ def test_a_schedule_that_did_not_lead_to_its_pairs_is_left_after_some_tries(
     assert max(tried.values()) < 8
 
 
+def test_a_schedule_with_which_replicas_diverge_breaks_a_promise_whatever_the_settings() -> None:
+    model = AdversaryModel(
+        kafka_version="1.1.1",
+        acks="1",
+        replicas=2,
+        min_insync_replicas=1,
+        unclean_election=True,
+        budgets=Budgets(kills=2),
+    )
+    diverging = shortest_divergence(model)
+    losing = shortest_loss(model)
+    assert diverging is not None
+    assert losing is not None
+    ways = Ways.of(model, [losing.operations, diverging.operations])
+    assert ways.breaking == (diverging.operations,)
+    first = next_schedule(3, 0, {}, begun=[], ways=ways)
+    assert (first.origin, first.schedule.operations) == ("aimed", diverging.operations)
+
+
 def test_what_loses_by_the_model_comes_first_and_not_forever() -> None:
     kept = Ways.of(ELECTING, [in_time(MISSED_EPOCH)])
-    assert not kept.losing
+    assert not kept.breaking
     ways = Ways.of(ELECTING, [in_time(MISSED_EPOCH), MISSED_EPOCH])
-    assert ways.losing == (MISSED_EPOCH,)
+    assert ways.breaking == (MISSED_EPOCH,)
     results: dict[str, Result] = {}
     for number in range(4):
         proposal = next_schedule(3, number, results, begun=[], ways=ways)
@@ -136,7 +162,7 @@ def test_what_loses_by_the_model_comes_first_and_not_forever() -> None:
         )
         results[result.name] = result
     first = (*MISSED_EPOCH[:-1], replace(MISSED_EPOCH[-1], settled=False))
-    both = replace(ways, losing=(first, MISSED_EPOCH))
+    both = replace(ways, breaking=(first, MISSED_EPOCH))
     results = {}
     order = []
     for _ in range(4):
@@ -145,14 +171,14 @@ def test_what_loses_by_the_model_comes_first_and_not_forever() -> None:
         order.append(result.proposal.schedule.operations)
     assert order == [first, MISSED_EPOCH] * 2, "each once, then again"
     by_design = Ways.of(replace(ELECTING, unclean_election=True), [MISSED_EPOCH])
-    assert not by_design.losing, "Kafka promises nothing"
+    assert not by_design.breaking, "Kafka promises nothing"
 
 
 def test_a_blind_exploration_does_not_aim_at_losses_and_a_drawn_one_only_draws() -> None:
     directed = Ways.of(ELECTING, [MISSED_EPOCH, in_time(MISSED_EPOCH)])
     assert directed.by(Strategy.DIRECTED) == directed
     blind = directed.by(Strategy.BLIND)
-    assert (blind.losing, list(blind.pairs)) == ((), [in_time(MISSED_EPOCH)])
+    assert (blind.breaking, list(blind.pairs)) == ((), [in_time(MISSED_EPOCH)])
     first = next_schedule(3, 0, {}, begun=[], ways=blind)
     assert (first.origin, first.schedule.operations) == ("aimed", in_time(MISSED_EPOCH))
 

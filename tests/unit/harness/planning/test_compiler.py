@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from ackproof.planning.compiler import document, phases
 from ackproof.planning.search import question
 from ackproof.scenario.loader import validate
@@ -13,22 +15,23 @@ from ackproof_model.planning import Operation, OperationKind, Operations, carrie
 from unit.reference_model.planning.schedules import (
     MISSED_EPOCH,
     REMOVED,
+    at_once,
 )
 
 
-def scenario(brokers: int) -> Scenario:
+def scenario(brokers: int, *, kafka: str = "4.4.0") -> Scenario:
     return validate(
         {
             "version": 1,
             "name": "orders",
-            "kafka": "4.4.0",
+            "kafka": kafka,
             "cluster": {"brokers": brokers},
             "topics": {
                 "orders": {"assignment": [[2, 3, 1]], "settings": {"min.insync.replicas": 2}}
             },
             "workload": {
                 "topic": "orders",
-                "settings": {"acks": "all", "enable.idempotence": True},
+                "settings": {"acks": "all", "enable.idempotence": kafka == "4.4.0"},
             },
         }
     )
@@ -75,6 +78,24 @@ def test_the_preferred_replica_is_elected_without_a_move() -> None:
     kinds = [one["fault"] for one in made["faults"] if one["fault"] != "none"]
     assert kinds == ["kill", "preferred_election"]
     assert made["faults"][-2]["when"] == ["leader of orders-0 == 2", "isr of orders-0 is {1, 2, 3}"]
+
+
+@pytest.mark.parametrize(
+    ("kafka", "first", "when"),
+    [
+        ("0.10.2.2", at_once(OperationKind.KILL, 0), "after 2s"),
+        ("0.10.2.2", Operation(kind=OperationKind.KILL, broker=0), None),
+        ("3.9.1", at_once(OperationKind.KILL, 0), None),
+    ],
+)
+def test_zookeeper_ends_sessions_one_by_one_if_brokers_end_in_different_ticks(
+    kafka: str, first: Operation, when: str | None
+) -> None:
+    kills = (first, Operation(kind=OperationKind.KILL, broker=1))
+    made = compiled(scenario(3, kafka=kafka), Budgets(kills=2), kills)
+    faults = {one["id"]: one for one in made["faults"]}
+    assert faults["step-2"].get("when") == when
+    assert "when" not in faults["step-1"]
 
 
 def test_moves_go_to_another_broker_and_back() -> None:

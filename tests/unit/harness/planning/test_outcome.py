@@ -42,6 +42,8 @@ def run_dir(tmp_path: Path) -> Path:
         ("rest-1", "acked-1", "kept", 4, 0, True),  # of 5 to 8: 9 is unknown
         ("rest-1", "acked-1", "lost", 4, 0, False),
         ("", "acked-1", "lost", 8, 4, False),
+        ("", "acked-1", "some", 8, 4, True),
+        ("rest-1", "acked-1", "some", 4, 0, False),
         ("", "never-began", "lost", 0, 0, False),
         ("never-began", "acked-1", "kept", 0, 0, False),
     ],

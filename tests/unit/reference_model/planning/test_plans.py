@@ -19,6 +19,7 @@ from ackproof_model.planning import (
     plan,
     plan_state,
     realized,
+    shortest_divergence,
     with_clean_stops,
 )
 
@@ -157,10 +158,62 @@ def test_what_cannot_be_done_is_no_plan(operations):
 
 def test_no_operator_brings_about_what_only_a_race_loses(monkeypatch):
     monkeypatch.setattr(plan, "MOST_OPERATIONS", 5)
-    race = AdversaryModel(kafka_version="0.10.2.2", budgets=Budgets(kills=2))
+    race = AdversaryModel(kafka_version="0.10.2.2", budgets=Budgets(clean_stops=2))
     answer = search(race)
     assert answer.lost
     assert realized(answer) is None
+
+
+def test_followers_have_not_heard_that_the_last_record_is_committed():
+    """Before 0.11 this loses it (B10), if a second leader is elected that is dead already."""
+    old = AdversaryModel(kafka_version="0.10.2.2", budgets=Budgets(kills=2))
+    made = found(old)
+    assert [(one.kind, one.broker, one.settled) for one in made.operations] == [
+        (OperationKind.KILL, 0, False),
+        (OperationKind.KILL, 1, True),
+    ]
+    assert [made.fate(stage) for stage in made.stages] == ["some", "none", "none"]
+    leader, *followers = made.stages[0].plan_state.state.brokers
+    assert [len(leader.log), leader.hw] == [1, 1]
+    assert [(len(one.log), one.hw) for one in followers] == [(1, 0)] * 2
+    in_time = carried_out(old, [replace(one, settled=True) for one in made.operations])
+    assert in_time is not None
+    assert not in_time.lost
+
+
+def test_followers_hear_of_the_high_watermark_once_nothing_is_written():
+    old = AdversaryModel(kafka_version="0.10.2.2", budgets=Budgets(kills=1))
+    made = carried_out(old, [Operation(kind=OperationKind.KILL, broker=2)])
+    assert made is not None
+    alone = replace(old, min_insync_replicas=3)
+    waits = carried_out(alone, [Operation(kind=OperationKind.KILL, broker=2)])
+    assert waits is not None
+    last = made.stages[-1], waits.stages[-1]
+    assert [stage.unheard for stage in last] == [True, False]
+    followers = [stage.plan_state.state.brokers[1] for stage in last]
+    assert [(len(one.log), one.hw) for one in followers] == [(3, 2), (2, 2)]
+
+
+def test_replicas_in_sync_diverge_after_two_elections_until_followers_compare_epochs():
+    """B11: the shortest schedule, in versions where a follower may keep what its leader lacks."""
+    old = AdversaryModel(
+        kafka_version="1.1.1",
+        acks="1",
+        replicas=2,
+        min_insync_replicas=1,
+        unclean_election=True,
+        budgets=Budgets(kills=2),
+    )
+    made = shortest_divergence(old)
+    assert made is not None
+    assert told(made) == ["withhold 0", "kill 0", "kill 1", "start 0"]
+    assert made.diverged
+    newer = replace(old, kafka_version="2.1.1")
+    assert shortest_divergence(newer) is None
+    later = carried_out(newer, made.operations)
+    assert later is not None
+    assert later.lost
+    assert not later.diverged
 
 
 @pytest.mark.slow
