@@ -6,9 +6,10 @@ exploration can be followed again.
 What was found is examined before anything else (`examined`). Then come the planner's schedules that
 break a promise of Kafka. Otherwise it aims at the pairs that are missing: the
 planner's schedule that passes through the most of them for its length comes first. A schedule that
-has run and did not pass through them comes again only as long as it has many. Once none is left it
-mutates the schedule of a run that passed through new pairs, as a fuzzer does: the more pairs were
-new, the more often. Other strategies are there to be compared with this one.
+has run and did not pass through them comes again only as long as it has many; one whose run does
+not count comes once. Once none is left it mutates the schedule of a run that passed through new
+pairs, as a fuzzer does: the more pairs were new, the more often. Other strategies are there to be
+compared with this one.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from random import Random
 
 from ackproof.exploration.examined import examination
 from ackproof.exploration.guarantee import breaks
-from ackproof.exploration.results import Proposal, Results, Schedule, certain_pairs
+from ackproof.exploration.results import NOT_RUN, Proposal, Results, Schedule, certain_pairs
 from ackproof_model.adversary import AdversaryModel
 from ackproof_model.coverage import Pair
 from ackproof_model.planning import Operations, Plan, carried_out, drawn, mutated
@@ -78,6 +79,13 @@ class Ways:
         pairs = {each: self.pairs[each] for each in self.pairs if each in kept}
         return replace(self, pairs=pairs, breaking=(), strategy=strategy)
 
+    def through(self, operations: Operations) -> frozenset[Pair]:
+        """Return the pairs that a schedule passes through by the model."""
+        if operations in self.pairs:
+            return self.pairs[operations]
+        plan = carried_out(self.model, operations)
+        return frozenset() if plan is None else plan.pairs
+
     def plans_to(self, wanted: Collection[Pair]) -> dict[Pair, Plan]:
         """Return the plan of the shortest of these schedules through each pair."""
         plans: dict[Pair, Plan] = {}
@@ -107,14 +115,13 @@ def next_schedule(
     if least is not None and tried[least] < _BREAKING_TRIES:
         schedule = Schedule(operations=least, records=chance.choice(RECORDS[1:]))
         return Proposal(schedule=schedule, origin="aimed")
-    awaited = [ways.pairs.get(one.operations, frozenset()) for one in begun]
-    seen = certain_pairs(results).union(*awaited)
+    seen, parents = _passed(results, ways)
+    seen = seen.union(*(ways.through(one.operations) for one in begun))
     aims = {
         each: new
         for each, through in ways.pairs.items()
         if (new := len(through - seen)) and new >= (1 + tried[each]) ** 2
     }
-    parents = {name: one.new for name, one in sorted(results.items()) if one.new}
     if aims and (not parents or chance.random() >= _MUTATED):
         return _aim(aims, chance)
     return _mutation(ways.model, results, parents, frozenset(before), chance)
@@ -126,6 +133,23 @@ def _aim(new_pairs: Mapping[Operations, int], chance: Random) -> Proposal:
     best = [each for each, one in worth.items() if one == max(worth.values())]
     schedule = Schedule(operations=chance.choice(best), records=chance.choice(RECORDS[1:]))
     return Proposal(schedule=schedule, origin="aimed")
+
+
+def _passed(results: Results, ways: Ways) -> tuple[frozenset[Pair], dict[str, int]]:
+    """Return the pairs that runs passed through, and how many were new in which result.
+
+    A run that does not count stands for its schedule: nothing tells which pairs it missed, and with
+    ZooKeeper no run counts.
+    """
+    seen, new = certain_pairs(results), dict[str, int]()
+    for name, one in sorted(results.items()):
+        planned = frozenset[Pair]()
+        if one.not_counted and one.verdict != NOT_RUN:
+            planned = ways.through(one.proposal.schedule.operations) - seen
+        if number := one.new or len(planned):
+            new[name] = number
+        seen |= planned
+    return seen, new
 
 
 def _mutation(

@@ -11,6 +11,7 @@ from ackproof.exploration.examined import REPEATED, examined
 from ackproof.exploration.folder import Folder
 from ackproof.exploration.next_schedule import Strategy, Ways, next_schedule
 from ackproof.exploration.results import (
+    NOT_RUN,
     Proposal,
     Result,
     Results,
@@ -23,6 +24,7 @@ from ackproof_model.adversary import AdversaryModel, Budgets
 from ackproof_model.planning import (
     Operation,
     OperationKind,
+    Operations,
     permitted,
     shortest_divergence,
     shortest_loss,
@@ -126,6 +128,27 @@ def test_a_schedule_that_did_not_lead_to_its_pairs_is_left_after_some_tries(
     )
     assert tried.keys() == ways.pairs.keys()
     assert max(tried.values()) < 8
+
+
+def test_a_run_that_does_not_count_stands_for_its_schedule(tmp_path: Path) -> None:
+    """As with ZooKeeper: each pair is aimed at once, and then plans with more pairs are mutated."""
+    _, ways = opened(tmp_path / "explored")
+    results: dict[str, Result] = {}
+    aims = list[Operations]()
+    for _ in range(40):
+        result = ran(0, results, [], ways)
+        results[result.name] = result.model_copy(
+            update={"certain": (), "new": 0, "not_counted": "there is no metadata log"}
+        )
+        if result.proposal.origin == "aimed":
+            aims.append(result.proposal.schedule.operations)
+    assert len(aims) == len(set(aims))
+    assert frozenset().union(*map(ways.through, aims)) >= frozenset().union(*ways.pairs.values())
+    last = results["0-00039"].proposal
+    assert last.origin == "mutated"
+    assert last.parent in results
+    unrun = {name: one.model_copy(update={"verdict": NOT_RUN}) for name, one in results.items()}
+    assert next_schedule(0, 40, unrun, begun=[], ways=ways).origin == "aimed"
 
 
 def test_a_schedule_with_which_replicas_diverge_breaks_a_promise_whatever_the_settings() -> None:
