@@ -12,7 +12,12 @@ from ackproof.scenario.loader import validate
 from ackproof.scenario.model import Expect, Scenario
 from ackproof_model.adversary import AdversaryModel
 from ackproof_model.configuration import Profile
-from ackproof_model.kafka_settings import REPLICA_LAG_TIME_MAX_MS, SESSION_TIMEOUTS
+from ackproof_model.kafka_settings import (
+    DELIVERY_TIMEOUT_MS,
+    LINGER_MS,
+    REPLICA_LAG_TIME_MAX_MS,
+    SESSION_TIMEOUTS,
+)
 from ackproof_model.planning import carried_out
 
 #: Timers of a cluster whose scenario sets neither of them, milliseconds.
@@ -29,6 +34,11 @@ _CHECKPOINT_MS = 1000
 
 #: The most sends a second.
 _MOST_RATE = 200
+
+#: Where followers may truncate to their high watermark, producers send a batch this seldom: most of
+#: the time followers have not heard that the last is committed, as the planner has it. Not longer
+#: than `replica.fetch.wait.max.ms`, after which they hear of it.
+_LINGER_MS = 400
 
 #: A schedule goes on after the longer timer, times this, and these seconds, in any case.
 _PATIENCE_FACTOR = 1.6
@@ -73,5 +83,9 @@ def explored(
     margin = _HELD_PATIENCE_S if model.misses_epochs else _PATIENCE_S
     patience_s = longest * _PATIENCE_FACTOR + margin
     made = document(short, plan, name=name, records=schedule.records, patience_s=patience_s)
+    if Profile.of(scenario.kafka).keeps_high_watermark:
+        settings = made["workload"].setdefault("settings", {})
+        if not {LINGER_MS, DELIVERY_TIMEOUT_MS} & settings.keys():
+            settings[LINGER_MS] = _LINGER_MS
     strict = [key for key, field in Expect.model_fields.items() if field.default == "none"]
     return validate({**made, "expect": dict.fromkeys(strict, "any")})
