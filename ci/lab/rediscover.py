@@ -144,6 +144,12 @@ DEFECTS = (
         unclean=True,
     ),
     Defect(
+        name="B31",
+        kafka="3.4.1",
+        limits=Budgets(kills=1, power_losses=1, leader_moves=1),
+        sign=Sign(anomaly="lost", case="B31"),
+    ),
+    Defect(
         name="KAFKA-19522",
         kafka="4.0.0",
         limits=Budgets(kills=1, power_losses=1, shrinks=1),
@@ -170,15 +176,10 @@ OUT_OF_REACH = (
     OutOfReach(
         name="B12",
         kafka="3.9.0",
-        why="no operation holds the response of a fetch: requests alone are held",
+        why="it needs a held response of a fetch, producers that stand still until then, a second "
+        "partition that keeps the fetcher, and ten operations: a schedule has at most eight",
     ),
     OutOfReach(name="B14", kafka="3.4.1", why=_TRANSACTIONS.format("Produce")),
-    OutOfReach(
-        name="B31",
-        kafka="3.4.1",
-        why="no operation holds AlterPartition requests, and without eligible leader replicas "
-        "Kafka promises nothing after a loss of power",
-    ),
     OutOfReach(name="B15", kafka="4.1.2", why=_TRANSACTIONS.format("WriteTxnMarkers")),
     OutOfReach(
         name="B32",

@@ -166,7 +166,7 @@ class _Found:
 
     def _search(self, limits: Counts, total: int, max_states: int) -> bool:
         """Search budgets within limits, of `total` perturbations; whether that has an answer."""
-        counts = {kind: int(n) for kind, n in asdict(limits).items() if n < math.inf}
+        counts: dict[str, Any] = {kind: n for kind, n in asdict(limits).items() if n < math.inf}
         lagging = limits.shrinks == math.inf
         model = self._question.model(
             budgets=Budgets(**counts, in_all=total, always_lagging=lagging)

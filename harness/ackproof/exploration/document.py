@@ -164,6 +164,7 @@ _OPERATIONS = {
     OperationKind.CUT_OFF: "cut off from the controllers",
     OperationKind.HOLD_FETCHES: "hold fetches by",
     OperationKind.HOLD_METADATA: "hold metadata of",
+    OperationKind.HOLD_ISR: "hold ISR requests of",
 }
 
 

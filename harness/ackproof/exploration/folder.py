@@ -18,7 +18,7 @@ import fcntl
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from itertools import count
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -27,6 +27,7 @@ from pydantic import BaseModel, RootModel, ValidationError
 
 from ackproof import safe_files
 from ackproof.errors import RunDirectoryError, ScenarioError
+from ackproof.exploration.guarantee import survivable
 from ackproof.exploration.next_schedule import Ways
 from ackproof.exploration.results import Result
 from ackproof.runs.directory import MOST_BYTES, disk_errors, write_model
@@ -132,7 +133,7 @@ class Folder:
         if not path.exists():
             say("planning schedules")
             plans = [*plans_to(everything.model, everything.pairs).values()]
-            answer = search(replace(everything.model, reduction=True))
+            answer = search(survivable(everything.model))
             losses = [realized(answer) if answer.lost else None]
             losses.append(shortest_divergence(everything.model))
             plans += [plan for plan in losses if plan is not None]

@@ -1,45 +1,78 @@
 """What Kafka promises of acknowledged records, whatever the model knows of its defects.
 
 With `acks=all` a record is acked once all in-sync replicas have it, at least `min.insync.replicas`.
-Without an unclean election it is kept while replicas keep what they have written; with eligible
-leader replicas (KIP-966) also if fewer than `min.insync.replicas` lose the end of their logs. The
-model predicts the losses of known defects, so that they contradict no prediction. They break this
-promise all the same. So do replicas in sync whose logs differ, whatever the settings.
+Without an unclean election it is kept while these replicas keep what they have written; with
+eligible leader replicas (KIP-966) also if fewer than `min.insync.replicas` lose the end of their
+logs. A replica that is neither in sync nor eligible may lose its own: it copies the leader's before
+it is in sync again. The model predicts the losses of known defects, so that they contradict no
+prediction. They break this promise all the same. So do replicas in sync whose logs differ, whatever
+the settings.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+from itertools import pairwise
 
 from ackproof.runs.verdict import Finding, Verdict
 from ackproof_model.adversary import AdversaryModel
-from ackproof_model.planning import OperationKind, Operations, Plan
+from ackproof_model.coverage import Pair
+from ackproof_model.planning import OperationKind, Plan
 
 
-def promised(model: AdversaryModel, operations: Operations) -> bool:
-    """Whether Kafka promises to keep acked records in a schedule."""
-    policy = model.policy
+def survivable(model: AdversaryModel) -> AdversaryModel:
+    """Return the model of an adversary that does only what Kafka promises to survive.
+
+    With eligible leader replicas it may still cost too many brokers the end of their logs.
+    """
+    outside = not model.policy.elr and not model.flush_every_record
+    budgets = replace(model.budgets, outside_isr=outside)
+    return replace(model, reduction=True, budgets=budgets)
+
+
+def promised(plan: Plan) -> bool:
+    """Whether Kafka promises to keep acked records in a schedule that goes as planned."""
+    return _promised(plan, _cut(plan))
+
+
+def _promised(plan: Plan, cut: Collection[int]) -> bool:
+    policy = plan.model.policy
     if policy.acks != "all" or policy.unclean_election:
         return False
-    return len(_cut(model, operations)) <= (policy.min_isr - 1 if policy.elr else 0)
+    return len(cut) <= (policy.min_isr - 1 if policy.elr else 0)
 
 
-def breaks(model: AdversaryModel, plan: Plan) -> bool:
+def breaks(plan: Plan) -> bool:
     """Whether a plan breaks a promise of Kafka by the model."""
-    return plan.diverged or bool(plan.lost and promised(model, plan.operations))
+    return plan.diverged or bool(plan.lost and promised(plan))
 
 
-def _cut(model: AdversaryModel, operations: Operations) -> set[int]:
-    """Return the brokers that lose the end of a log."""
-    cut = {one.broker for one in operations if one.kind is OperationKind.LOSE_POWER}
-    return set() if model.flush_every_record else cut
+def _cut(plan: Plan, certain: Collection[Pair] | None = None) -> set[int]:
+    """Return the brokers that lose the end of a log while they are in sync or eligible.
+
+    certain: what a run of the plan passed through for certain. Unless that has the power loss in
+    the planned shape, the broker may have been in sync.
+    """
+    cut = set()
+    for before, stage in pairwise(plan.stages):
+        operation, now = stage.operation, before.plan_state.state.controller
+        if operation is not None and operation.kind is OperationKind.LOSE_POWER:
+            relied = (now.isr | now.elr) >> operation.broker & 1
+            if relied or (certain is not None and stage.pairs[0] not in certain):
+                cut.add(operation.broker)
+    return set() if plan.model.flush_every_record else cut
 
 
-def broken(model: AdversaryModel, operations: Operations, verdict: Verdict) -> Iterator[Finding]:
-    """Yield a finding for each promise of Kafka that a run broke."""
-    lost, cut = verdict.observed["lost"], _cut(model, operations)
-    if lost and promised(model, operations):
-        cuts = f"only {len(cut)} of {model.replicas} brokers" if cut else "no broker"
+def broken(plan: Plan, verdict: Verdict, certain: Collection[Pair]) -> Iterator[Finding]:
+    """Yield a finding for each promise of Kafka that a run broke.
+
+    certain: the pairs of a step and the shapes around it that the run certainly passed through.
+    """
+    lost, cut = verdict.observed["lost"], _cut(plan, certain)
+    if lost and _promised(plan, cut):
+        replicas = plan.model.replicas
+        cuts = f"only {len(cut)} of {replicas} brokers" if cut else "no broker in sync"
         cases = ", ".join(sorted({cause.case for cause in verdict.causes}))
         yield _finding(
             verdict,

@@ -40,7 +40,7 @@ from ackproof.runs.verdict import Finding
 from ackproof.scenario.loader import Configured
 from ackproof.scenario.model import Scenario
 from ackproof_model.coverage import Reached
-from ackproof_model.planning import Operations
+from ackproof_model.planning import Operations, carried_out
 
 #: The exploration ends after so many runs in a row that could not be recorded.
 _MOST_FAILURES = 3
@@ -162,14 +162,17 @@ class Explorer:
         verdict = judge_run(run_dir)
         findings = list(verdict.findings)
         contradicted = {found.anomaly for found in findings}
-        promises = broken(self.everything.model, operations, verdict)
+        through = passed_in(run_dir, self.everything)
+        plan = carried_out(self.everything.model, operations)
+        assert plan is not None, operations
+        promises = broken(plan, verdict, through.certain)
         findings += [found for found in promises if found.anomaly not in contradicted]
         return _Outcome(
             run_dir=run_dir,
             verdict=verdict.verdict,
             reason=verdict.reason,
             findings=findings,
-            passed=passed_in(run_dir, self.everything),
+            passed=through,
         )
 
     def _store(self, begun: _Begun | None) -> None:

@@ -68,7 +68,7 @@ class Ways:
     def of(cls, model: AdversaryModel, schedules: Sequence[Operations]) -> Ways:
         plans = {each: plan for each in schedules if (plan := carried_out(model, each)) is not None}
         pairs = {each: plan.pairs for each, plan in plans.items()}
-        breaking = (each for each, plan in plans.items() if breaks(model, plan))
+        breaking = (each for each, plan in plans.items() if breaks(plan))
         return cls(model=model, pairs=pairs, breaking=tuple(sorted(breaking, key=len)))
 
     def by(self, strategy: Strategy) -> Ways:

@@ -29,6 +29,7 @@ from ackproof_model.planning import (
     OperationKind,
     Plan,
     Stage,
+    held_requests,
 )
 from ackproof_model.replication.controller import preferred
 from ackproof_model.replication.state import Controller
@@ -52,6 +53,8 @@ _TAIL = 200
 _PROXIED = ["INTERNAL", "CONTROLLER"]
 #: What another broker fetches is held soon: then nothing is committed for this time.
 _HELD = "2s"
+#: The first request for another ISR comes after some operations, at the latest.
+_REQUESTED = "5m"
 
 Step = dict[str, Any]
 Document = dict[str, Any]
@@ -164,6 +167,7 @@ def narrative(plan: Plan, scenario: Scenario) -> Iterator[str]:
         OperationKind.CUT_OFF: "Broker {} is cut off from the controllers.",
         OperationKind.HOLD_FETCHES: "Broker {} cannot fetch.",
         OperationKind.HOLD_METADATA: "Broker {} gets no metadata.",
+        OperationKind.HOLD_ISR: "The requests of broker {} for another ISR are held.",
         OperationKind.ELECT: "Broker {} becomes the preferred replica, and is elected.",
         OperationKind.REASSIGN: "The replicas move, broker {} first.",
         OperationKind.CANCEL: "The move of the replicas is cancelled.",
@@ -193,6 +197,7 @@ def _steps(
 ) -> Iterator[Step]:
     limits = timers(scenario)
     at_latest = {} if patience_s is None else {"or_after": f"{patience_s:g}s"}
+    met = {stage: hold for hold, stage in held_requests(plan.stages).items()}
     for number, stage in enumerate(plan.stages):
         operation = stage.operation
         if operation is not None and operation.kind not in HEALS:
@@ -211,6 +216,8 @@ def _steps(
             settled = _settled_conditions(scenario, plan.stages[number - 1], stage, limits)
             if operation.kind is OperationKind.ELECT and _late(stage):
                 settled = [f"step-{number} began"]  # the controllers' log has it
+            elif number in met:
+                settled = [f"step-{met[number]} began"]
             yield {"fault": "none", "id": f"rest-{number}", "when": settled, **at_latest}
         elif operation is not None and operation.kind is OperationKind.HOLD_FETCHES:
             stuck = f"hw of {scenario.workload.topic}-0 stuck for {_HELD}"
@@ -260,6 +267,13 @@ def _faults(
             **held,
             "target": "active controller",
             "client": f"raft-client-{target}",
+        },
+        OperationKind.HOLD_ISR: {
+            **held,
+            "api": "AlterPartition",
+            "target": "active controller",
+            "client": str(target),
+            "within": _REQUESTED,
         },
         OperationKind.ELECT: {"fault": "preferred_election", "topic": topic},
         OperationKind.REASSIGN: {"fault": "reassign", "topic": topic, "to": to},

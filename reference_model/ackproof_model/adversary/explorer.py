@@ -18,7 +18,7 @@ from ackproof_model.adversary.packing import (
     Steps,
 )
 from ackproof_model.adversary.state import AdversaryModel, State, initial
-from ackproof_model.adversary.successors import OF_CONTROLLER, OF_NO_BROKER
+from ackproof_model.adversary.successors import OF_NO_BROKER, reads_controller
 
 #: States: the tails by their head.
 Tails = defaultdict[int, set[int]]
@@ -177,7 +177,7 @@ class Explorer:
             known = free[mine] = self._steps.of_controller(number, part, mine)
         unchanged, changed, started = known
         for kind in kinds:
-            key = (kind, part if kind in OF_CONTROLLER else 0)
+            key = (kind, part if reads_controller(self.packing.model, kind) else 0)
             perturbed = self._perturbed.setdefault(key, [{} for _ in self._shifts])[number]
             read = -1 if kind in OF_NO_BROKER else mine
             steps = perturbed.get(read)

@@ -38,6 +38,7 @@ class Budgets(SearchBudget):
         replicas join, that it completes and that logs are deleted costs nothing.
     always_lagging: shrinks cost nothing, and so may happen any number of times. The search still
     ends, unless they raise the leader epoch (`Profile.shrink_bumps_epoch` with KRaft).
+    outside_isr: only brokers outside the ISR lose power.
     """
 
     KINDS: ClassVar = (
@@ -54,6 +55,7 @@ class Budgets(SearchBudget):
     leader_moves: int = 0
     reassignments: int = 0
     always_lagging: bool = False
+    outside_isr: bool = False
 
     def cost(self, kind: int) -> tuple[int, ...]:
         """Return which budgets a perturbation of a kind reduces, by their index."""

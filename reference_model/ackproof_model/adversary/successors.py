@@ -55,7 +55,8 @@ def power_losses(
     model: AdversaryModel, controller: Controller, broker: Broker, number: int
 ) -> Iterator[Move]:
     """Power loss: the log loses any suffix (`LogLoader.recover`), because nothing was fsynced."""
-    if can_end(broker):
+    spared = controller.isr if model.budgets.outside_isr else 0
+    if can_end(broker) and not spared >> number & 1:
         end = len(broker.log)
         for kept in range(end if model.flush_every_record else 0, end + 1):
             for after in crashed(ended(model.policy, broker), [kept]):
@@ -113,10 +114,10 @@ KINDS = (kills, power_losses, clean_stops, lags, fencings, leader_moves, reassig
 #: Those that can depose a leader or end its process: all but `lags`.
 DEPOSING = tuple(kind for kind, perturb in enumerate(KINDS) if perturb is not lags)
 
-#: Those that read or change what the controller has committed.
-OF_CONTROLLER = tuple(
-    kind for kind, perturb in enumerate(KINDS) if perturb not in {kills, power_losses}
-)
+
+def reads_controller(model: AdversaryModel, kind: int) -> bool:
+    """Whether a kind of perturbation reads or changes what the controller has committed."""
+    return KINDS[kind] not in {kills, power_losses} or model.budgets.outside_isr
 
 
 def decided(model: AdversaryModel, state: State) -> bool:

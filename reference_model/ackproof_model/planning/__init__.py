@@ -10,6 +10,7 @@ from ackproof_model.planning.plan import Plan as Plan
 from ackproof_model.planning.plan import Stage as Stage
 from ackproof_model.planning.plan import carried_out as carried_out
 from ackproof_model.planning.plan import covering_plans as covering_plans
+from ackproof_model.planning.plan import held_requests as held_requests
 from ackproof_model.planning.plan import kinds as kinds
 from ackproof_model.planning.plan import reached as reached
 from ackproof_model.planning.plan import realized as realized

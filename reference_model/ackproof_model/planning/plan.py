@@ -218,8 +218,8 @@ def _differ(state: State) -> bool:
 def _useful(answer: AdversaryResult) -> _Useful:
     """Return whether an operation may come next, so that requests can be held in few orders.
 
-    Only brokers start and join that do so in the trace, only if a leader misses an epoch are
-    requests held, and holds in a row have one order.
+    Only brokers start and join that do so in the trace, and holds in a row have one order. Requests
+    for another ISR are held only if one that joins starts, others only if a leader misses an epoch.
     """
     labels = [label for label, _ in answer.trace]
     started = {numbers[0] for what, *numbers in labels if what == "restart"}
@@ -237,8 +237,9 @@ def _useful(answer: AdversaryResult) -> _Useful:
         if kind is OperationKind.START:
             return broker in started
         if kind is OperationKind.JOIN:
-            return operation.ends is OperationKind.HOLD_METADATA or broker in joining
-        if kind in HOLDS and not late:
+            of_leader = operation.ends in (OperationKind.HOLD_METADATA, OperationKind.HOLD_ISR)
+            return of_leader or broker in joining
+        if kind in HOLDS and not (started & joining if kind is OperationKind.HOLD_ISR else late):
             return False
         if last is None or last.kind in HEALS or not {last.kind, kind} <= {*FREE}:
             return True
@@ -313,6 +314,24 @@ def reached(model: AdversaryModel, operations: tuple[Operation, ...]) -> tuple[S
     before = reached(model, operations[:-1])
     after = _after(model, before[-1].plan_state, operations[-1]) if before else None
     return (*before, after) if before and after else None
+
+
+def held_requests(stages: Sequence[Stage]) -> dict[int, int]:
+    """Return in which stage each hold of ISR requests meets one first, by the stage of the hold.
+
+    A hold that meets none is left out.
+    """
+    met = {}
+    for began, stage in enumerate(stages):
+        hold = stage.operation
+        if hold is not None and hold.kind is OperationKind.HOLD_ISR:
+            for number, later in enumerate(stages[began:], began):
+                if hold not in later.plan_state.in_force:
+                    break
+                if later.plan_state.state.brokers[hold.broker].pending:
+                    met[began] = number
+                    break
+    return met
 
 
 def with_clean_stops(plan: Plan) -> Plan | None:
@@ -475,7 +494,8 @@ def _next(
     if leader >= 0:
         yield Operation(kind=OperationKind.WITHHOLD, broker=leader, settled=False), left
         if model.misses_epochs:
-            yield Operation(kind=OperationKind.HOLD_METADATA, broker=leader, settled=False), left
+            for kind in (OperationKind.HOLD_METADATA, OperationKind.HOLD_ISR):
+                yield Operation(kind=kind, broker=leader, settled=False), left
             for number in range(model.brokers):
                 yield Operation(kind=OperationKind.HOLD_FETCHES, broker=number, settled=False), left
     for one in plan_state.in_force:

@@ -48,6 +48,7 @@ class OperationKind(StrEnum):
     CUT_OFF = "cut off"  # no connection between it and the controllers
     HOLD_FETCHES = "hold fetches"  # it cannot fetch from the leader that it has now
     HOLD_METADATA = "hold metadata"  # it learns of no change, and keeps its session
+    HOLD_ISR = "hold ISR requests"  # the controller gets none of its requests for another ISR
     ELECT = "elect"  # it becomes the preferred replica, and is elected
     REASSIGN = "reassign"  # the replicas move to other brokers
     CANCEL = "cancel"  # ends a reassignment
@@ -58,11 +59,13 @@ class OperationKind(StrEnum):
 #: Operations that end a process.
 PROCESS_STOPS = (OperationKind.KILL, OperationKind.LOSE_POWER, OperationKind.STOP)
 #: Operations that hold requests; there are some where leaders may miss epochs.
-HOLDS = (OperationKind.HOLD_FETCHES, OperationKind.HOLD_METADATA)
+HOLDS = (OperationKind.HOLD_FETCHES, OperationKind.HOLD_METADATA, OperationKind.HOLD_ISR)
 #: Operations that cut a link, or hold what passes through it.
 CUTS = (OperationKind.LAG, OperationKind.WITHHOLD, OperationKind.CUT_OFF, *HOLDS)
+#: Operations that keep a broker from registering.
+_UNREGISTERED = (OperationKind.CUT_OFF, OperationKind.HOLD_METADATA)
 #: Of these a broker has one between it and the controllers, and one of the others.
-_CONTROL = (OperationKind.CUT_OFF, OperationKind.HOLD_METADATA)
+_CONTROL = (*_UNREGISTERED, OperationKind.HOLD_ISR)
 #: Operations that end another operation.
 HEALS = (OperationKind.START, OperationKind.JOIN)
 #: Operations that are no perturbation.
@@ -164,14 +167,20 @@ def _may_cut(model: AdversaryModel, plan_state: PlanState, operation: Operation)
         return False
     if not model.misses_epochs:
         return kind not in HOLDS
-    own, leader = plan_state.state.brokers, plan_state.state.controller.leader
+    own, controller = plan_state.state.brokers, plan_state.state.controller
+    leader = controller.leader
     if leader == NOBODY or not (own[number].alive and own[leader].alive):
         return False
-    if kind is OperationKind.HOLD_METADATA:
-        return True
-    if kind is OperationKind.WITHHOLD:
-        return number == leader
-    return kind is not OperationKind.CUT_OFF and own[number].leader == leader != number
+    outside = any(
+        controller.assigned(one) and not controller.isr >> one & 1 for one in range(model.brokers)
+    )
+    sends = {
+        OperationKind.HOLD_METADATA: True,
+        OperationKind.WITHHOLD: number == leader,
+        OperationKind.HOLD_ISR: number == leader and outside,  # once that one has caught up
+        OperationKind.CUT_OFF: False,
+    }
+    return sends.get(kind, own[number].leader == leader != number)
 
 
 def _requested(
@@ -230,8 +239,8 @@ def _healed(model: AdversaryModel, plan_state: PlanState, operation: Operation) 
         return None
     if operation.kind is OperationKind.JOIN:
         return replace(plan_state, in_force=left)
-    if any(plan_state.is_in_force(cut, number) for cut in _CONTROL):
-        return None  # it could not register
+    if any(plan_state.is_in_force(cut, number) for cut in _UNREGISTERED):
+        return None
     own = plan_state.state.brokers
     started = restart(model, plan_state.state.controller, own[number], number)
     if started is None:
@@ -325,6 +334,10 @@ def fetches(model: AdversaryModel, plan_state: PlanState, *, waited: bool) -> It
             yield (what, number, source), moved
 
 
+#: The controller's answers to requests for another ISR.
+_ANSWERS = ("apply", "refuse")
+
+
 def _with_controller(
     model: AdversaryModel, plan_state: PlanState, connected: list[int], kinds: tuple[str, ...]
 ) -> Iterator[Taken]:
@@ -334,11 +347,12 @@ def _with_controller(
     """
     for number in connected:
         broker = plan_state.state.brokers[number]
+        held = _ANSWERS if plan_state.is_in_force(OperationKind.HOLD_ISR, number) else ()
         for label, controller, after in moves(model, plan_state.state.controller, broker, number):
             what, *names = label
-            if what not in kinds or (
-                what == "expand" and not _has_fetched(plan_state, number, names[1])
-            ):
+            if what not in kinds or what in held:
+                continue
+            if what == "expand" and not _has_fetched(plan_state, number, names[1]):
                 continue
             moved = plan_state.with_brokers({number: after}, controller)
             if what == "exit":

@@ -7,7 +7,7 @@ chance gives the same schedule.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from random import Random
 
@@ -16,10 +16,12 @@ from ackproof_model.planning.plan import (
     ANY,
     MOST_OPERATIONS,
     Plan,
+    Stage,
     allowance,
     carried_out,
     first_stage,
     following,
+    held_requests,
     with_records,
 )
 from ackproof_model.planning.plan_state import (
@@ -43,7 +45,8 @@ _MOST_CHANGES = 3
 def permitted(model: AdversaryModel, operations: Operations) -> Plan | None:
     """Return the plan of these operations, None if one is not possible or the budgets forbid it.
 
-    A cut that should only delay a follower must not take it out of the ISR.
+    A cut that should only delay a follower must not take it out of the ISR, and what is held must
+    come.
     """
     if len(operations) > MOST_OPERATIONS:
         return None
@@ -53,26 +56,34 @@ def permitted(model: AdversaryModel, operations: Operations) -> Plan | None:
     if used - allowance(model) or used.total() > model.budgets.perturbations:
         return None
     plan = carried_out(model, operations)
-    return None if plan is None or any(stage.strays for stage in plan.stages) else plan
+    if plan is None or any(stage.strays for stage in plan.stages) or _idle(plan.stages):
+        return None
+    return plan
+
+
+def _idle(stages: Sequence[Stage]) -> bool:
+    """Whether ISR requests are held in a stage, and none comes."""
+    kinds = [stage.operation.kind for stage in stages if stage.operation is not None]
+    return len(held_requests(stages)) < kinds.count(OperationKind.HOLD_ISR)
 
 
 def drawn(model: AdversaryModel, chance: Random) -> Operations:
     """Return a schedule each of whose operations is drawn from those that are possible then."""
     records, allowed = with_records(model), allowance(model)
-    stage, left = first_stage(records), allowed
-    operations: list[Operation] = []
+    stages, left = [first_stage(records)], allowed
     for _ in range(chance.randint(1, MOST_OPERATIONS)):
         choices = [
             (after, remaining)
-            for after, remaining in following(records, stage, left, patient=False)
+            for after, remaining in following(records, stages[-1], left, patient=False)
             if allowed.total() - remaining.total() <= model.budgets.perturbations
         ]
         if not choices:
             break
         stage, left = chance.choice(choices)
-        assert stage.operation is not None
-        operations.append(stage.operation)
-    return tuple(operations)
+        stages.append(stage)
+    while _idle(stages):
+        stages.pop()
+    return tuple(stage.operation for stage in stages if stage.operation is not None)
 
 
 def mutated(model: AdversaryModel, operations: Operations, chance: Random) -> Operations | None:

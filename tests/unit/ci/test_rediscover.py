@@ -12,6 +12,7 @@ import rediscover
 from rediscover import DEFECTS, OUT_OF_REACH, Defect, shown_by, table, until_shown
 
 from ackproof.exploration.coverage import reached
+from ackproof.exploration.guarantee import promised, survivable
 from ackproof.exploration.next_schedule import Strategy
 from ackproof.exploration.results import Proposal, Result, Schedule
 from ackproof.planning.search import question
@@ -64,6 +65,8 @@ def result(*anomalies: str, number: int = 0, certain: tuple[Pair, ...] = ()) -> 
         ("KAFKA-19522", ["lost"], {"B7"}, (UNFENCED,), False),
         ("KAFKA-19522", ["lost"], {"B7"}, (OTHER,), False),
         ("KAFKA-19522", [], set(), (FENCED,), False),
+        ("B31", ["lost"], {"B9", "B31"}, (), True),
+        ("B31", ["lost"], {"B9"}, (), False),
         ("B56", ["unexplained-log", "lost"], {"B56"}, (), True),
         ("B57", ["lost"], {"B56"}, (), False),
     ],
@@ -108,12 +111,13 @@ def test_only_4_0_elects_a_fenced_broker() -> None:
     assert shown == [True, False]
 
 
-@pytest.mark.parametrize("name", ["KAFKA-19522", "B57"])
+@pytest.mark.parametrize("name", ["KAFKA-19522", "B31", "B57"])
 def test_the_limits_allow_the_loss_that_the_model_knows(name: str) -> None:
     own = defect(name)
-    plan = realized(search(question(own.scenario(), own.limits)))
+    plan = realized(search(survivable(question(own.scenario(), own.limits))))
     assert plan is not None
     assert plan.lost
+    assert promised(plan)
 
 
 def test_the_model_knows_the_loss_of_b10_without_a_schedule_for_prompt_brokers() -> None:
@@ -143,5 +147,5 @@ def test_the_table_has_medians_and_what_is_out_of_reach() -> None:
 
     text = "\n".join(table([line(1, 90), line(2, 30), line(3, None)]))
     assert "| B57 | 4.4.0 | blind | 2 of 3 | 60 (30 to 90) | 4 (4 to 4) | 25% |" in text
-    assert "B12 on 3.9.0 is out of reach: no operation holds the response of a fetch" in text
+    assert "B12 on 3.9.0 is out of reach: it needs a held response of a fetch, producers" in text
     assert "| B56 |" not in text

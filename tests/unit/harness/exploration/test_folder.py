@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 
 from ackproof.errors import DiskError, RunDirectoryError, ScenarioError
+from ackproof.exploration.document import operations_in_words
 from ackproof.exploration.folder import Exploration, Folder
 from ackproof.exploration.next_schedule import next_schedule
 from ackproof.exploration.results import NOT_RUN, Proposal, Result, Schedule, counts
 from ackproof_model.adversary import AdversaryModel, Budgets
 from ackproof_model.planning import OperationKind
 from unit.harness.exploration.explorations import SCENARIO, folder_at, opened, reached
-from unit.reference_model.planning.schedules import ELECTING
+from unit.reference_model.planning.schedules import ELECTING, REJOINED, REJOINING
 
 
 def result(seed: int, number: int) -> Result:
@@ -96,6 +97,22 @@ def test_where_replicas_may_diverge_this_is_aimed_at(
         OperationKind.KILL,
         OperationKind.START,
     ]
+
+
+def test_a_loss_after_a_power_loss_is_aimed_at_if_kafka_promises_to_survive_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That of a replica that is not in sync. Others lose in fewer operations."""
+    monkeypatch.setattr("ackproof.exploration.folder.plans_to", lambda *_: {})
+    folder = Folder(tmp_path / "explored", Exploration.of(SCENARIO, REJOINING))
+    folder.open()
+    everything = replace(reached(), model=REJOINING, pairs=frozenset())
+    [operations] = folder.ways(everything, lambda text: None).breaking
+    assert operations == REJOINED
+    assert operations_in_words(SCENARIO, operations) == (
+        "kill 3, hold ISR requests of 2 and at once, start 3, lose power 3, stop fetches from 2 "
+        "and at once, start 3, end: hold ISR requests of 2, elect 3"
+    )
 
 
 def test_a_folder_of_other_limits_is_refused(tmp_path: Path) -> None:

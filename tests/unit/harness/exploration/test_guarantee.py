@@ -8,14 +8,29 @@ from typing import Any
 
 import pytest
 
-from ackproof.exploration.guarantee import broken
+from ackproof.exploration.guarantee import broken, promised, survivable
+from ackproof.runs.verdict import Finding
 from ackproof_model.adversary import AdversaryModel
-from ackproof_model.planning import Operation, OperationKind, Operations
+from ackproof_model.coverage import Pair, Shape
+from ackproof_model.planning import Operation, OperationKind, Operations, Plan, carried_out
+from unit.reference_model.planning.schedules import OUTSIDE, REJOINED, REJOINING
 
 KILLS = tuple(Operation(kind=OperationKind.KILL, broker=number) for number in range(3))
 POWER = tuple(Operation(kind=OperationKind.LOSE_POWER, broker=number) for number in range(3))
+START = tuple(Operation(kind=OperationKind.START, broker=number) for number in range(3))
 #: With eligible leader replicas, and without.
 ELR, OLDER = AdversaryModel(kafka_version="4.4.0"), AdversaryModel(kafka_version="3.4.1")
+
+
+def plan_of(model: AdversaryModel, *operations: Operation) -> Plan:
+    """Return the plan of operations that are possible where logs are not flushed."""
+    plan = carried_out(replace(model, flush_every_record=False), operations)
+    assert plan is not None
+    return replace(plan, model=model)
+
+
+def found_in(plan: Plan, verdict: Any, *certain: Pair) -> list[Finding]:
+    return list(broken(plan, verdict, certain))
 
 
 def lost(records: int, *cases: str, diverged: int | None = None) -> Any:
@@ -29,25 +44,25 @@ def lost(records: int, *cases: str, diverged: int | None = None) -> Any:
 @pytest.mark.parametrize(
     ("model", "operations", "cuts"),
     [
-        (ELR, (), "no broker"),
-        (OLDER, KILLS, "no broker"),
+        (ELR, (), "no broker in sync"),
+        (OLDER, KILLS, "no broker in sync"),
         (ELR, POWER[:1], "only 1 of 3 brokers"),
-        (ELR, (*POWER[:1], *POWER[:1]), "only 1 of 3 brokers"),
+        (ELR, (POWER[0], START[0], POWER[0]), "only 1 of 3 brokers"),
         (replace(ELR, min_insync_replicas=3), POWER[:2], "only 2 of 3 brokers"),
-        (replace(OLDER, flush_every_record=True), POWER, "no broker"),
+        (replace(OLDER, flush_every_record=True), POWER, "no broker in sync"),
     ],
 )
 def test_a_loss_that_kafka_promises_not_to_have_is_found_though_predicted(
     model: AdversaryModel, operations: Operations, cuts: str
 ) -> None:
-    [found] = broken(model, operations, lost(7, "B31", "B14", "B14"))
+    [found] = found_in(plan_of(model, *operations), lost(7, "B31", "B14", "B14"))
     assert (found.anomaly, found.predicted, found.observed) == ("lost", "possible", 7)
     assert f"although {cuts} lost" in found.explanation
     assert found.explanation.endswith("(B14, B31)")
 
 
 def test_a_loss_without_a_cause_says_so() -> None:
-    [found] = broken(ELR, KILLS, lost(1))
+    [found] = found_in(plan_of(ELR, *KILLS), lost(1))
     assert found.explanation.endswith("(no known cause)")
 
 
@@ -65,13 +80,40 @@ def test_a_loss_without_a_cause_says_so() -> None:
 def test_other_losses_break_no_promise(
     model: AdversaryModel, operations: Operations, records: int
 ) -> None:
-    assert not list(broken(model, operations, lost(records, "B4")))
+    assert not found_in(plan_of(model, *operations), lost(records, "B4"))
 
 
 def test_replicas_in_sync_never_differ_whatever_the_settings() -> None:
     unclean = replace(OLDER, acks="1", unclean_election=True)
-    [found] = broken(unclean, POWER, lost(7, diverged=2))
+    plan = plan_of(unclean, *POWER)
+    [found] = found_in(plan, lost(7, diverged=2))
     assert (found.anomaly, found.predicted, found.observed) == ("diverged", "possible", 2)
-    assert not list(broken(unclean, POWER, lost(7, diverged=0)))
-    both = broken(OLDER, KILLS, lost(7, diverged=2))
+    assert not found_in(plan, lost(7, diverged=0))
+    both = found_in(plan_of(OLDER, *KILLS), lost(7, diverged=2))
     assert [found.anomaly for found in both] == ["lost", "diverged"]
+
+
+def test_a_replica_that_is_not_in_sync_may_lose_its_log() -> None:
+    plan = plan_of(REJOINING, *REJOINED)
+    assert promised(plan)
+    [found] = found_in(plan, lost(7, "B31"), OUTSIDE)
+    assert "although no broker in sync lost the end of a log (B31)" in found.explanation
+    inside = OUTSIDE._replace(before=Shape(0, (0, 1, 2)), after=Shape(0, (0, 1, 2)))
+    assert not found_in(plan, lost(7, "B31"), inside), "the run may have gone otherwise"
+    assert not promised(plan_of(OLDER, *POWER[:1]))
+
+
+def test_replicas_in_sync_and_eligible_ones_may_not_all_lose_their_logs() -> None:
+    late = [Operation(kind=OperationKind.LAG, broker=number) for number in (2, 1)]
+    assert promised(plan_of(ELR, late[0], POWER[2], POWER[0])), "2 is neither"
+    assert not promised(plan_of(ELR, *late, POWER[1], POWER[0])), "1 is eligible"
+
+
+@pytest.mark.parametrize(
+    ("model", "outside"),
+    [(OLDER, True), (ELR, False), (replace(OLDER, flush_every_record=True), False)],
+)
+def test_only_outside_the_isr_is_a_power_loss_searched_that_kafka_promises_to_survive(
+    model: AdversaryModel, *, outside: bool
+) -> None:
+    assert survivable(model).budgets.outside_isr is outside

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,13 +17,15 @@ from ackproof.exploration import loop
 from ackproof.exploration.folder import Folder
 from ackproof.exploration.loop import Explorer
 from ackproof.exploration.passed import Passed
-from ackproof.exploration.results import NOT_RUN
+from ackproof.exploration.results import NOT_RUN, Proposal, Schedule
 from ackproof.progress import ConsoleReporter
 from ackproof.runs.verdict import Finding
 from ackproof.scenario.loader import load
+from ackproof_model.adversary import AdversaryModel
 from ackproof_model.coverage import Pair, Reached
 from ackproof_model.planning import carried_out
 from unit.harness.exploration.explorations import SCENARIO, opened, proposed_again, reached
+from unit.reference_model.planning.schedules import OUTSIDE, REJOINED, REJOINING
 
 FOUND = Finding(anomaly="lost", predicted="impossible", observed=3, explanation="3 are gone")
 
@@ -73,14 +76,14 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Runs:
     return runs
 
 
-def explore(runs: Runs, *, most: int) -> str:
+def explore(runs: Runs, *, most: int, model: AdversaryModel | None = None) -> str:
     """Run this many schedules; return what was reported."""
     console = Console(record=True, width=200)
     rounds: Iterator[int] = count()
     folder, ways = opened(runs.folder.path)
     Explorer(
         scenario=SCENARIO,
-        everything=reached(),
+        everything=replace(reached(), model=model or reached().model),
         folder=folder,
         ways=ways,
         seed=3,
@@ -130,6 +133,19 @@ def test_a_loss_that_the_model_predicts_is_found_where_kafka_promises_none(runs:
     runs.lost[2], runs.findings[2] = 3, [FOUND]
     explore(runs, most=1)
     assert runs.folder.results()["3-00002"].findings == (FOUND,)
+
+
+@pytest.mark.parametrize("certain", [[], [OUTSIDE]])
+def test_a_power_loss_outside_the_isr_is_one_that_the_run_shows_there(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch, certain: list[Pair]
+) -> None:
+    monkeypatch.setattr(loop, "passed_in", lambda *_: Passed(certain=frozenset(certain)))
+    rejoined = Proposal(schedule=Schedule(operations=REJOINED, records=5), origin="aimed")
+    monkeypatch.setattr(loop, "next_schedule", lambda *_, **__: rejoined)
+    runs.lost[0] = 4
+    explore(runs, most=1, model=REJOINING)
+    [result] = runs.folder.results().values()
+    assert [one.anomaly for one in result.findings] == ["lost"] * len(certain)
 
 
 def test_an_interrupt_keeps_what_was_judged(runs: Runs) -> None:

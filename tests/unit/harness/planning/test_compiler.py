@@ -14,6 +14,7 @@ from ackproof_model.adversary import Budgets
 from ackproof_model.planning import Operation, OperationKind, Operations, carried_out
 from unit.reference_model.planning.schedules import (
     MISSED_EPOCH,
+    REJOINED,
     REMOVED,
     at_once,
 )
@@ -66,6 +67,27 @@ def test_held_requests_and_elections() -> None:
         [f"log of broker {broker} says 'starts at leader epoch 2 '"] for broker in (3, 2)
     ]
     assert faults["rest-7"]["when"][0] == "leader of orders-0 == 3"
+
+
+def test_held_requests_for_another_isr() -> None:
+    own = scenario(3, kafka="3.4.1")
+    made = compiled(own, Budgets(kills=1, power_losses=1, leader_moves=1), REJOINED)
+    faults = {one.get("id", "order"): one for one in made["faults"]}
+    assert faults["step-2"] == {
+        "fault": "link",
+        "id": "step-2",
+        "target": "active controller",
+        "api": "AlterPartition",
+        "direction": "request",
+        "action": "hold",
+        "client": "2",
+        "within": "5m",
+        "heal_when": ["rest-6 began"],
+    }
+    assert faults["rest-3"]["when"] == ["step-2 began"], "a request has come"
+    assert faults["rest-6"]["when"] == ["log of broker 3 says 'Kafka Server started'"]
+    assert faults["rest-7"]["when"] == ["leader of orders-0 == 2", "isr of orders-0 is {1, 2, 3}"]
+    assert "The requests of broker 2 for another ISR are held." in made["description"]
 
 
 def test_the_preferred_replica_is_elected_without_a_move() -> None:

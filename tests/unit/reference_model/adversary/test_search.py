@@ -18,6 +18,7 @@ QUESTIONS = [
     AdversaryModel(kafka_version="4.1.0", budgets=MANY),
     AdversaryModel(kafka_version="3.9.1", budgets=MANY, min_insync_replicas=1),
     AdversaryModel(kafka_version="3.4.0", budgets=MANY, acks="1"),
+    AdversaryModel(kafka_version="3.4.0", budgets=replace(MANY, outside_isr=True)),
     AdversaryModel(kafka_version="2.8.2", budgets=MANY, unclean_election=True),
     AdversaryModel(kafka_version="0.10.2", budgets=replace(MANY, records=2)),
     AdversaryModel(kafka_version="4.0.1", budgets=MANY, elr_enabled=True, replicas=2),
@@ -107,6 +108,20 @@ def test_reductions_change_no_answer_of_moves(version, acks, budgets):
     assert reduced.states < whole.states
     assert reduced.complete
     assert whole.complete
+
+
+@pytest.mark.parametrize(("version", "loses"), [("3.4.1", True), ("3.5.1", False)])
+def test_before_3_5_a_power_loss_outside_the_isr_may_lose_records(version, loses):
+    """KIP-903: a replica joins for what it had."""
+    budgets = Budgets(kills=1, power_losses=1, shrinks=1)
+    anywhere = AdversaryModel(kafka_version=version, budgets=budgets)
+    assert search(anywhere).lost
+    found = search(replace(anywhere, budgets=replace(budgets, outside_isr=True)))
+    assert found.complete or found.lost
+    assert found.lost is loses
+    before = [initial(found.model), *(state for _, state in found.trace)]
+    for (what, *names), state in zip((label for label, _ in found.trace), before, strict=False):
+        assert what != "lose power" or not state.controller.isr >> names[0] & 1
 
 
 @pytest.mark.parametrize(("minimum", "loses"), [(1, True), (2, False)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ackproof_model.adversary import AdversaryModel, Budgets
+from ackproof_model.coverage import Pair, Shape
 from ackproof_model.planning import Operation, OperationKind, Operations
 
 K = OperationKind
@@ -29,6 +30,12 @@ def move(*to: int) -> Operation:
     return Operation(kind=K.REASSIGN, broker=to[0], to=to)
 
 
+#: A planned election, and the ends of two processes, before KIP-903 (3.5).
+REJOINING = AdversaryModel(
+    kafka_version="3.4.1",
+    misses_epochs=True,
+    budgets=Budgets(kills=1, power_losses=1, leader_moves=1),
+)
 #: The shape of B56: broker 2 lacks a record, leads, and ends; 0 leads again, late, and ends.
 LATE = at_once(K.HOLD_METADATA, 0)
 MISSED_EPOCH = (
@@ -40,6 +47,19 @@ MISSED_EPOCH = (
     Operation(kind=K.JOIN, broker=0, ends=K.HOLD_METADATA),
     Operation(kind=K.KILL, broker=0),
 )
+#: The shape of B31: broker 1 has caught up, loses its log, joins the ISR, and is elected.
+REJOINED = (
+    Operation(kind=K.KILL, broker=1),
+    at_once(K.HOLD_ISR, 0),
+    Operation(kind=K.START, broker=1),
+    Operation(kind=K.LOSE_POWER, broker=1),
+    at_once(K.WITHHOLD, 0),
+    Operation(kind=K.START, broker=1),
+    Operation(kind=K.JOIN, broker=0, ends=K.HOLD_ISR),
+    Operation(kind=K.ELECT, broker=1),
+)
+#: In it broker 1 loses power outside the ISR.
+OUTSIDE = Pair("lose power", Shape(0, (0, 2)), Shape(0, (0, 2)))
 #: The shape of B57: broker 0 has deleted its log, and is elected when 3 ends.
 REMOVED = (
     Operation(kind=K.LAG, broker=1),

@@ -14,6 +14,7 @@ from ackproof_model.planning import (
     Operations,
     carried_out,
     drawn,
+    held_requests,
     permitted,
     plans_to,
     realized,
@@ -25,6 +26,8 @@ from unit.reference_model.planning.schedules import (
     LATE,
     MISSED_EPOCH,
     MOVING,
+    REJOINED,
+    REJOINING,
     REMOVED,
     K,
     at_once,
@@ -80,6 +83,53 @@ def test_the_planner_finds_the_schedule_of_a_missed_epoch() -> None:
     assert words(plan.operations) == words(MISSED_EPOCH)
     late = replace(ELECTING, misses_epochs=False)
     assert realized(search(late)) is None
+
+
+def test_a_replica_joins_for_what_it_had_before_it_lost_its_log() -> None:
+    assert lost(REJOINING, REJOINED) == 0b11111
+    assert lost(REJOINING, REJOINED[:-1]) == 0, "it does not lead"
+    prompt = tuple(one for one in REJOINED if K.HOLD_ISR not in (one.kind, one.ends))
+    assert lost(REJOINING, prompt[:-1]) == 0
+    assert carried_out(REJOINING, prompt) is None, "it joined before, and is out of the ISR again"
+    fenced = replace(REJOINING, kafka_version="3.5.1")
+    assert carried_out(fenced, REJOINED[:-1])
+    assert carried_out(fenced, REJOINED) is None, "it is not in the ISR (KIP-903)"
+
+
+def test_the_planner_finds_the_schedule_of_a_stale_rejoin() -> None:
+    outside = replace(REJOINING, budgets=replace(REJOINING.budgets, outside_isr=True))
+    plan = realized(search(outside))
+    assert plan is not None
+    assert plan.lost
+    assert words(plan.operations) == words(REJOINED)
+
+
+def test_a_request_for_another_isr_is_held_until_the_hold_ends() -> None:
+    plan = carried_out(REJOINING, REJOINED)
+    assert plan is not None
+    assert held_requests(plan.stages) == {2: 3}
+    pending = [stage.plan_state.state.brokers[0].pending for stage in plan.stages]
+    assert pending == [0, 0, 0, *[0b111] * 4, 0, 0]
+    now = plan.stages[-2].plan_state.state
+    assert (now.controller.isr, now.brokers[1].log) == (0b111, ())
+
+
+def test_requests_for_another_isr_are_held_at_a_leader_without_a_member_and_must_come() -> None:
+    kill, hold, start = REJOINED[:3]
+    assert not carried_out(REJOINING, (hold,)), "all are in the ISR"
+    assert not carried_out(REJOINING, (kill, replace(hold, broker=2))), "it does not lead"
+    assert not carried_out(replace(REJOINING, misses_epochs=False), (kill, hold))
+    assert carried_out(REJOINING, (kill, hold))
+    assert not permitted(REJOINING, (kill, hold)), "none comes"
+    assert permitted(REJOINING, (kill, hold, start))
+    assert not permitted(REJOINING, (*REJOINED[:3], *REJOINED[6:7], REJOINED[3], hold)), "the 2nd"
+    early = (kill, hold, REJOINED[6], hold, start)
+    assert not permitted(REJOINING, early), "the first one ends before"
+    both = (kill, hold, start, replace(kill, broker=0), replace(start, broker=0))
+    assert carried_out(REJOINING, both), "its sessions are not held"
+    every = [drawn(REJOINING, Random(seed)) for seed in range(120)]
+    assert all(permitted(REJOINING, each) for each in every)
+    assert any(K.HOLD_ISR in {one.kind for one in each} for each in every)
 
 
 @pytest.mark.slow
