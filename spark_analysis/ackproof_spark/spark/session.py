@@ -59,6 +59,13 @@ _DELTA_SETTINGS = {
 #: Memory of this process's JVM, unless SPARK_DRIVER_MEMORY is set.
 _DRIVER_MEMORY = "1g"
 
+#: Classes of static methods, which pyspark calls for columns and lists of them.
+_CLASSES = (
+    "org.apache.spark.sql.functions",
+    "org.apache.spark.api.python.PythonUtils",
+    "org.apache.spark.sql.api.python.PythonSQLUtils",
+)
+
 _CONNECT_PORT = 15002
 
 #: How long a cluster may take to give the first executor.
@@ -380,6 +387,7 @@ def _start(folder: Path) -> SparkSession:
         with _signal_handler_kept():
             context = SparkContext(conf=conf, gateway=_gateway)
         _end_without_memory(context._jvm)
+        _remember_classes(context._jvm)
         spark = SparkSession(context)
         if not is_local():
             _await_executor(spark)
@@ -408,6 +416,26 @@ def _end_without_memory(java: Any) -> None:
     """
     handler = java.org.apache.spark.util.SparkUncaughtExceptionHandler(False)
     java.java.lang.Thread.setDefaultUncaughtExceptionHandler(handler)
+
+
+def _remember_classes(java: Any) -> None:
+    """Let each class that pyspark uses in every column, and its methods, be looked up once.
+
+    Otherwise Py4J asks the JVM at each use, which looks for a short name in six packages of 300
+    jars: a thousand times in a small check.
+    """
+    from py4j.java_gateway import JavaClass
+
+    class Remembered(JavaClass):  # type: ignore[misc]
+        def __getattr__(self, name: str) -> Any:
+            member = super().__getattr__(name)
+            setattr(self, name, member)
+            return member
+
+    for name in _CLASSES:
+        remembered = Remembered(name, java._gateway_client)
+        for key in (name, name.rpartition(".")[2]):
+            setattr(java, key, remembered)  # Py4J asks only for what is no attribute
 
 
 @contextlib.contextmanager

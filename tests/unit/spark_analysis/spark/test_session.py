@@ -13,7 +13,10 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from py4j import protocol
+from py4j.clientserver import ClientServerConnection
 from pyspark import SparkConf, java_gateway
+from pyspark.sql import functions
 
 from ackproof_spark.errors import AnalysisError
 from ackproof_spark.spark import connector, session
@@ -159,3 +162,22 @@ def test_ctrl_c_in_the_main_thread_is_no_error_of_spark(spark) -> None:
     """SparkContext's own handler loses the KeyboardInterrupt in an error of Py4J."""
     handler = signal.getsignal(signal.SIGINT)
     assert not getattr(handler, "__module__", "").startswith("pyspark")
+
+
+@pytest.mark.spark
+def test_classes_that_each_column_uses_are_looked_up_once(spark, monkeypatch) -> None:
+    lookups: list[str] = []
+
+    def send(connection: ClientServerConnection, command: str) -> str:
+        if command.startswith(protocol.REFLECTION_COMMAND_NAME):
+            lookups.append(command)
+        return sent(connection, command)
+
+    sent = ClientServerConnection.send_command
+    monkeypatch.setattr(ClientServerConnection, "send_command", send)
+    frame = spark.range(1)
+    for _ in range(2):
+        lookups.clear()
+        found = frame.select(functions.coalesce("id", functions.lit(7)).alias("id"))
+    assert lookups == []
+    assert found.first().id == 0
