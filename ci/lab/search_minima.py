@@ -73,13 +73,17 @@ def budgets(failures: int, question: Question) -> Iterator[Counts]:
             yield Counts(**counts, shrinks=question.lag * lag if lag else 0)
 
 
+#: A search with more states has no answer, unless `--states` says otherwise.
+_MOST_STATES = 8_000_000
+
+
 def search_minima(
     question: Question,
     *,
     failures: int,
     known: Minima | None = None,
     alike: Iterable[Minimum] = (),
-    max_states: int = 8_000_000,
+    max_states: int = _MOST_STATES,
 ) -> Minima:
     """Find the smallest losing budgets of at most `failures` failures, one number after another.
 
@@ -134,14 +138,14 @@ class _Found:
 
         Without any, each is searched briefly before.
         """
-        asked = self._open(number) if self.alike else ()
+        asked = self.open(number) if self.alike else ()
         self.replay(one for one in self.alike if any(map(one.counts.within, asked)))
         few = 0 if self.alike else min(_FEW_STATES, self._max_states)
-        for one in self._open(number) if few else ():
-            if one in self._open(number):
+        for one in self.open(number) if few else ():
+            if one in self.open(number):
                 self._search(one, _failures(one), few)
         together = True
-        while asked := [one for one in self._open(number) if one not in self.unknown]:
+        while asked := [one for one in self.open(number) if one not in self.unknown]:
             limits = (together and _joint(asked, self.losing, number)) or asked[0]
             total = _failures(limits) if limits.shrinks else number
             if not self._search(limits, total, self._max_states):
@@ -154,7 +158,7 @@ class _Found:
             if not any(one.counts.within(minimum.counts) for one in self.losing):
                 self.losing += _replayed(self._question, minimum)
 
-    def _open(self, number: int) -> list[Counts]:
+    def open(self, number: int) -> list[Counts]:
         """Return the budgets of so many failures of which nothing is known."""
         return [
             one
@@ -180,6 +184,13 @@ class _Found:
             smaller = [limits] if limits.shrinks else budgets(total, plain)
             self.safe += [one for one in smaller if one.within(limits)]
         return result.lost or result.complete
+
+
+def undecided(question: Question, result: Minima, *, failures: int) -> list[Counts]:
+    """Return the budgets of up to `failures` failures that were not searched to the end."""
+    found = _Found(question, result, max_states=0)
+    numbers = range(result.searched + 1, failures + 1)
+    return [one for number in numbers for one in found.open(number)]
 
 
 def _replayed(question: Question, minimum: Minimum) -> Iterator[Minimum]:
@@ -299,26 +310,41 @@ def main() -> int:
     options = argparse.ArgumentParser()
     options.add_argument("--failures", type=int, help="failures in all (as many as are stored)")
     options.add_argument("--only", default="", help="only questions whose key has this text")
+    options.add_argument(
+        "--states",
+        type=int,
+        default=_MOST_STATES,
+        help="most states of a search (%(default)s; some 60 bytes each)",
+    )
     options.add_argument("--to", type=Path, default=FILE, help="the file that gets the results")
     given = options.parse_args()
     before = stored()
     results = dict(before) if is_current() else {}
     with ProcessPoolExecutor() as pool:
-        searches = {}
+        searches: dict[Any, tuple[Question, int]] = {}
         for question in questions():
             key = question.key
             old, known = before.get(key), results.get(key)
             failures = given.failures or (old.searched if old else 3)
             if given.only in key and (known is None or known.searched < failures):
                 alike = [*(old.losing if old else ()), *_alike(question, before)]
-                search = partial(search_minima, failures=failures, known=known, alike=alike)
-                searches[pool.submit(search, question)] = key
+                search = partial(
+                    search_minima,
+                    failures=failures,
+                    known=known,
+                    alike=alike,
+                    max_states=given.states,
+                )
+                searches[pool.submit(search, question)] = (question, failures)
         for done in as_completed(searches):
-            key, result = searches[done], done.result()
+            (question, failures), result = searches[done], done.result()
+            key = question.key
             results[key] = result
             write(results, to=given.to)
             losing = "; ".join(str(one.counts) for one in result.losing) or "nothing"
             _say(f"{key}: up to {result.searched}: {losing} ({result.states} states)")
+            for one in undecided(question, result, failures=failures):
+                _say(f"  more than {given.states:,} states: {one}")
     refuted = [
         key
         for key, result in results.items()

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from search_minima import questions, search_minima
+from search_minima import questions, search_minima, undecided
 
 from ackproof_model import Acks, Configuration, Likelihood, Prediction
 from ackproof_model.adversary import AdversaryModel, Budgets, search
@@ -148,8 +148,13 @@ def test_a_search_of_lag_does_not_exclude_fewer_shrinks() -> None:
 
 
 def test_a_search_that_runs_out_of_states_claims_only_what_it_has_finished() -> None:
-    found = search_minima(question(replicas=3), failures=2, max_states=2_000)
-    assert found.searched < 2
+    few, all_of_them = (
+        search_minima(question(replicas=3), failures=2, max_states=most)
+        for most in (2_000, 8_000_000)
+    )
+    assert few.searched < 2
+    assert undecided(question(replicas=3), few, failures=2)
+    assert not undecided(question(replicas=3), all_of_them, failures=2)
 
 
 def test_versions_with_the_same_rules_are_one_question() -> None:
