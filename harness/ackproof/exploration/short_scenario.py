@@ -11,7 +11,7 @@ from ackproof.planning.search import timers
 from ackproof.scenario.loader import validate
 from ackproof.scenario.model import Expect, Scenario
 from ackproof_model.adversary import AdversaryModel
-from ackproof_model.configuration import Profile
+from ackproof_model.configuration import Profile, Truncation
 from ackproof_model.kafka_settings import (
     DELIVERY_TIMEOUT_MS,
     LINGER_MS,
@@ -35,9 +35,10 @@ _CHECKPOINT_MS = 1000
 #: The most sends a second.
 _MOST_RATE = 200
 
-#: Where followers may truncate to their high watermark, producers send a batch this seldom: most of
-#: the time followers have not heard that the last is committed, as the planner has it. Not longer
-#: than `replica.fetch.wait.max.ms`, after which they hear of it.
+#: Where followers truncate to their high watermark at once, producers send a batch this seldom.
+#: Mostly followers have not heard that the last is committed then, as the planner has it. They hear
+#: it after `replica.fetch.wait.max.ms`. In later versions large batches keep replicas that differ
+#: out of sync: one whose log ends within a batch of the leader's cannot fetch it.
 _LINGER_MS = 400
 
 #: A schedule goes on after the longer timer, times this, and these seconds, in any case.
@@ -83,7 +84,7 @@ def explored(
     margin = _HELD_PATIENCE_S if model.misses_epochs else _PATIENCE_S
     patience_s = longest * _PATIENCE_FACTOR + margin
     made = document(short, plan, name=name, records=schedule.records, patience_s=patience_s)
-    if Profile.of(scenario.kafka).keeps_high_watermark:
+    if Profile.of(scenario.kafka).truncation is Truncation.HIGH_WATERMARK:
         settings = made["workload"].setdefault("settings", {})
         if not {LINGER_MS, DELIVERY_TIMEOUT_MS} & settings.keys():
             settings[LINGER_MS] = _LINGER_MS
