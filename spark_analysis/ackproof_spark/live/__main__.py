@@ -26,7 +26,6 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
 from ackproof_spark.errors import AnalysisError
 from ackproof_spark.live import job
-from ackproof_spark.spark import python_workers
 from ackproof_spark.spark.session import session, stop
 
 #: Seconds between checks of the job, between printed reports, and that ending may take.
@@ -114,7 +113,6 @@ def _follow(options: argparse.Namespace, run_dir: Path) -> None:
     spark = session()
     # Spark has replaced the handler.
     signal.signal(signal.SIGINT, _stop)
-    python_workers.start_quickly(spark)
     events = job.ledger_events(spark, run_dir).unionByName(
         job.topic_events(
             spark,

@@ -11,6 +11,7 @@ import contextlib
 import importlib
 import os
 import re
+import shlex
 import signal
 import socket
 import sys
@@ -388,6 +389,8 @@ def _start(folder: Path) -> SparkSession:
             context = SparkContext(conf=conf, gateway=_gateway)
         _end_without_memory(context._jvm)
         _remember_classes(context._jvm)
+        if is_local():
+            context.pythonExec = _quick_python(folder)
         spark = SparkSession(context)
         if not is_local():
             _await_executor(spark)
@@ -436,6 +439,22 @@ def _remember_classes(java: Any) -> None:
         remembered = Remembered(name, java._gateway_client)
         for key in (name, name.rpartition(".")[2]):
             setattr(java, key, remembered)  # Py4J asks only for what is no attribute
+
+
+def _quick_python(folder: Path) -> str:
+    """Write a script into `folder` that starts this Python without zips in its path.
+
+    Workers compile what they import from Spark's zip of pyspark at each start, in 1.8 s of CPU time
+    instead of 0.6. A query starts several workers, and that of a stream fails if one of them takes
+    more than 10 s.
+    """
+    script = folder / "python"
+    script.write_text(
+        '#!/bin/sh\nPYTHONPATH=$(printf %s "$PYTHONPATH" | tr : "\\n" | grep -v "[.]zip$" | '
+        f'paste -s -d : -) exec {shlex.quote(sys.executable)} "$@"\n'
+    )
+    script.chmod(0o700)
+    return str(script)
 
 
 @contextlib.contextmanager

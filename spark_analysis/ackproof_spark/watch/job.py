@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 from ackproof_spark.errors import AnalysisError, WarehouseError
 from ackproof_spark.record import ID_HEADER
-from ackproof_spark.spark import python_workers
 from ackproof_spark.spark.client_settings import for_connector
 from ackproof_spark.spark.errors import stream_explained
 from ackproof_spark.spark.files import Storage
@@ -120,7 +119,6 @@ class Watching:
 
     def _start(self) -> StreamingQuery:
         spark = self._warehouse.spark
-        python_workers.start_quickly(spark)
         # The number is part of a checkpoint: Spark keeps that of the first start.
         spark.conf.set("spark.sql.shuffle.partitions", str(spark.sparkContext.defaultParallelism))
         spark.conf.set("spark.sql.streaming.stateStore.providerClass", _STATE_STORE)

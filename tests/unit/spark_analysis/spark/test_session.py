@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 from collections.abc import Callable
@@ -181,3 +182,27 @@ def test_classes_that_each_column_uses_are_looked_up_once(spark, monkeypatch) ->
         found = frame.select(functions.coalesce("id", functions.lit(7)).alias("id"))
     assert lookups == []
     assert found.first().id == 0
+
+
+def test_workers_import_nothing_from_zips(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PYTHONPATH", "/spark/pyspark.zip:/own code:/spark/py4j-src.zip:/zipped")
+    python = session._quick_python(tmp_path)
+    command = [python, "-c", "import sys; print(sys.path, sys.executable)"]
+    told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    assert "'/own code', '/zipped'" in told
+    assert "pyspark.zip" not in told
+    assert "py4j-src.zip" not in told
+    assert sys.executable in told
+
+
+@pytest.mark.spark
+def test_the_workers_of_this_machine_have_no_zip_in_their_path(spark) -> None:
+    def where(batches):
+        import pyarrow as pa
+        import pyspark
+
+        for _ in batches:
+            yield pa.RecordBatch.from_pydict({"file": [pyspark.__file__]})
+
+    (row,) = spark.range(1, numPartitions=1).mapInArrow(where, "file string").collect()
+    assert Path(row.file).is_file()
