@@ -4,13 +4,14 @@ With `acks=all` a record is acked once all in-sync replicas have it, at least `m
 Without an unclean election it is kept while these replicas keep what they have written; with
 eligible leader replicas (KIP-966) also if fewer than `min.insync.replicas` lose the end of their
 logs. A replica that is neither in sync nor eligible may lose its own: it copies the leader's before
-it is in sync again. The model predicts the losses of known defects, so that they contradict no
-prediction. They break this promise all the same. So do replicas in sync whose logs differ, whatever
-the settings.
+it is in sync again. The last known leader may not: it is elected if no replica is eligible any
+more. The model predicts the losses of known defects, so that they contradict no prediction. They
+break this promise all the same. So do replicas in sync whose logs differ, whatever the settings.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 from itertools import pairwise
@@ -49,18 +50,24 @@ def breaks(plan: Plan) -> bool:
 
 
 def _cut(plan: Plan, certain: Collection[Pair] | None = None) -> set[int]:
-    """Return the brokers that lose the end of a log while they are in sync or eligible.
+    """Return the brokers that lose the end of a log while the partition relies on it.
 
     certain: what a run of the plan passed through for certain. Unless that has the power loss in
-    the planned shape, the broker may have been in sync.
+    the planned shape, and no other one is planned in it, the broker may have been in sync.
     """
-    cut = set()
-    for before, stage in pairwise(plan.stages):
-        operation, now = stage.operation, before.plan_state.state.controller
-        if operation is not None and operation.kind is OperationKind.LOSE_POWER:
-            relied = (now.isr | now.elr) >> operation.broker & 1
-            if relied or (certain is not None and stage.pairs[0] not in certain):
-                cut.add(operation.broker)
+    losses = [
+        (operation.broker, before.plan_state.state.controller, stage.pairs[0])
+        for before, stage in pairwise(plan.stages)
+        if (operation := stage.operation) and operation.kind is OperationKind.LOSE_POWER
+    ]
+    planned = Counter(pair for _, _, pair in losses)
+    cut = {
+        broker
+        for broker, now, pair in losses
+        if (now.isr | now.elr) >> broker & 1
+        or now.last_known == broker
+        or (certain is not None and (pair not in certain or planned[pair] > 1))
+    }
     return set() if plan.model.flush_every_record else cut
 
 

@@ -1,7 +1,8 @@
 """Explores: proposes a schedule, runs it on brokers, judges it, stores the result, and goes on.
 
-A run is judged while the next is recorded, which mostly waits for brokers. One cluster and one
-Spark session serve all runs.
+A run is judged and stored while the next is recorded, which mostly waits for brokers. The next is
+proposed before, so that it does not depend on how long this takes. One cluster and one Spark
+session serve all runs.
 """
 
 from __future__ import annotations
@@ -103,17 +104,18 @@ class Explorer:
                     last = self._run(last, judge, pool)
             except (KeyboardInterrupt, AckproofError):
                 with contextlib.suppress(AckproofError):  # a signal ends Spark, too
-                    self._store(last)
+                    judge.submit(self._store, last).result()
                 raise
-            self._store(last)
+            judge.submit(self._store, last).result()
 
     def _run(self, last: _Begun | None, judge: ThreadPoolExecutor, pool: ClusterPool) -> _Begun:
-        """Record the next schedule while the last is judged; store the result of the last."""
+        """Record the next schedule while the last is judged and its result is stored."""
         results = self.folder.results()
         known = counts(results)
         number = known.get(self.seed, 0) + (last is not None)
         begun = [] if last is None else [last.proposal.schedule]
         proposal = next_schedule(self.seed, number, results, begun=begun, ways=self.ways)
+        stored = judge.submit(self._store, last)
         run_dir, problem, failures = None, "", 0
         try:
             run_dir = self._recorded(proposal, number, pool)
@@ -123,7 +125,7 @@ class Explorer:
             problem, failures = error.message, 1 + (last.failures if last else 0)
             if failures == _MOST_FAILURES:
                 raise
-        self._store(last)
+        stored.result()
         return _Begun(
             number=number,
             known=known,
@@ -165,7 +167,9 @@ class Explorer:
         through = passed_in(run_dir, self.everything)
         plan = carried_out(self.everything.model, operations)
         assert plan is not None, operations
-        promises = broken(plan, verdict, through.certain)
+        # A coordinator's log may be in sync where that of the records is not.
+        certain = through.certain if self.scenario.workload.transactions is None else ()
+        promises = broken(plan, verdict, certain)
         findings += [found for found in promises if found.anomaly not in contradicted]
         return _Outcome(
             run_dir=run_dir,
@@ -176,11 +180,15 @@ class Explorer:
         )
 
     def _store(self, begun: _Begun | None) -> None:
-        """Store the result of a run; keep its run directory if it found something, or was new."""
-        if begun is None:
+        """Store the result of a run; keep its run directory if it found something, or was new.
+
+        After an interrupt this may be asked a second time.
+        """
+        stored = self.folder.results()
+        if begun is None or name_of(self.seed, begun.number) in stored:
             return
         outcome = begun.outcome.result()
-        seen = certain_pairs(self.folder.results())
+        seen = certain_pairs(stored)
         new = outcome.passed.certain - seen
         kept = outcome.run_dir is not None and bool(new or outcome.findings)
         result = Result(

@@ -103,6 +103,23 @@ def test_a_replica_that_is_not_in_sync_may_lose_its_log() -> None:
     assert not promised(plan_of(OLDER, *POWER[:1]))
 
 
+def test_of_two_power_losses_in_one_shape_a_run_may_show_only_one() -> None:
+    twice = plan_of(REJOINING, *REJOINED[:4], START[1], POWER[1])
+    assert promised(twice)
+    assert not found_in(twice, lost(7, "B31"), OUTSIDE)
+
+
+def test_the_last_known_leader_may_not_lose_its_log() -> None:
+    """It is elected once no replica is eligible."""
+    returned = (KILLS[0], START[0], POWER[0])
+    one = plan_of(ELR, KILLS[1], KILLS[2], *returned)
+    now = one.stages[-1].plan_state.state.controller
+    assert (now.isr, now.elr, now.last_known) == (0, 0b100, 0)
+    [found] = found_in(one, lost(7))
+    assert "only 1 of 3 brokers" in found.explanation
+    assert not promised(plan_of(ELR, KILLS[1], POWER[2], *returned))
+
+
 def test_replicas_in_sync_and_eligible_ones_may_not_all_lose_their_logs() -> None:
     late = [Operation(kind=OperationKind.LAG, broker=number) for number in (2, 1)]
     assert promised(plan_of(ELR, late[0], POWER[2], POWER[0])), "2 is neither"

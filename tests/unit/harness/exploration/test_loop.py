@@ -21,28 +21,43 @@ from ackproof.exploration.results import NOT_RUN, Proposal, Schedule
 from ackproof.progress import ConsoleReporter
 from ackproof.runs.verdict import Finding
 from ackproof.scenario.loader import load
+from ackproof.scenario.model import Scenario
+from ackproof.scenario.workload import Transactions
 from ackproof_model.adversary import AdversaryModel
 from ackproof_model.coverage import Pair, Reached
 from ackproof_model.planning import carried_out
 from unit.harness.exploration.explorations import SCENARIO, opened, proposed_again, reached
 from unit.reference_model.planning.schedules import OUTSIDE, REJOINED, REJOINING
+from waiting import until
+
+TRANSACTIONAL = SCENARIO.model_copy(
+    update={
+        "workload": SCENARIO.workload.model_copy(update={"transactions": Transactions(size=10)})
+    }
+)
 
 FOUND = Finding(anomaly="lost", predicted="impossible", observed=3, explanation="3 are gone")
 
 
 class Runs:
-    """Runs without brokers: each passes through what its plan does. `fail` raises beforehand."""
+    """Runs without brokers: each passes through what its plan does.
+
+    `fail` raises beforehand, and `until_stored` waits for the result of the run before.
+    """
 
     def __init__(self, folder: Folder) -> None:
         self.folder = folder
         self.recorded: list[str] = []
         self.fail: dict[int, BaseException] = {}
+        self.until_stored: set[int] = set()
         self.findings: dict[int, list[Finding]] = {}
         self.lost: dict[int, int] = {}
 
     def record(self, configured: Any, **_: object) -> Path:
         number = len(self.recorded)
         self.recorded.append(configured.scenario.name)
+        if number in self.until_stored:
+            until(lambda: len(list((self.folder.path / "results").glob("*.json"))) == number)
         if number in self.fail:
             raise self.fail[number]
         run_dir = self.folder.runs / str(number)
@@ -76,13 +91,15 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Runs:
     return runs
 
 
-def explore(runs: Runs, *, most: int, model: AdversaryModel | None = None) -> str:
+def explore(
+    runs: Runs, *, most: int, model: AdversaryModel | None = None, scenario: Scenario = SCENARIO
+) -> str:
     """Run this many schedules; return what was reported."""
     console = Console(record=True, width=200)
     rounds: Iterator[int] = count()
     folder, ways = opened(runs.folder.path)
     Explorer(
-        scenario=SCENARIO,
+        scenario=scenario,
         everything=replace(reached(), model=model or reached().model),
         folder=folder,
         ways=ways,
@@ -135,17 +152,25 @@ def test_a_loss_that_the_model_predicts_is_found_where_kafka_promises_none(runs:
     assert runs.folder.results()["3-00002"].findings == (FOUND,)
 
 
-@pytest.mark.parametrize("certain", [[], [OUTSIDE]])
+@pytest.mark.parametrize(
+    ("certain", "scenario", "anomalies"),
+    [([], SCENARIO, []), ([OUTSIDE], SCENARIO, ["lost"]), ([OUTSIDE], TRANSACTIONAL, [])],
+    ids=["perhaps in it", "outside", "perhaps in that of a coordinator"],
+)
 def test_a_power_loss_outside_the_isr_is_one_that_the_run_shows_there(
-    runs: Runs, monkeypatch: pytest.MonkeyPatch, certain: list[Pair]
+    runs: Runs,
+    monkeypatch: pytest.MonkeyPatch,
+    certain: list[Pair],
+    scenario: Scenario,
+    anomalies: list[str],
 ) -> None:
     monkeypatch.setattr(loop, "passed_in", lambda *_: Passed(certain=frozenset(certain)))
     rejoined = Proposal(schedule=Schedule(operations=REJOINED, records=5), origin="aimed")
     monkeypatch.setattr(loop, "next_schedule", lambda *_, **__: rejoined)
     runs.lost[0] = 4
-    explore(runs, most=1, model=REJOINING)
+    explore(runs, most=1, model=REJOINING, scenario=scenario)
     [result] = runs.folder.results().values()
-    assert [one.anomaly for one in result.findings] == ["lost"] * len(certain)
+    assert [one.anomaly for one in result.findings] == anomalies
 
 
 def test_an_interrupt_keeps_what_was_judged(runs: Runs) -> None:
@@ -155,6 +180,22 @@ def test_an_interrupt_keeps_what_was_judged(runs: Runs) -> None:
     assert list(runs.folder.results()) == ["3-00000", "3-00001"]
     explore(runs, most=1)
     assert list(runs.folder.results()) == ["3-00000", "3-00001", "3-00002"]
+
+
+def test_a_result_is_stored_while_the_next_run_is_recorded(runs: Runs) -> None:
+    """Also if that run hangs and is interrupted: its result is stored once."""
+    runs.until_stored = {1, 2, 3}
+    runs.fail[3] = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        explore(runs, most=9)
+    results = runs.folder.results().values()
+    assert [one.known for one in results] == [{}, {}, {3: 1}], "whatever is stored sooner"
+    assert [(one.number, one.new, one.run) for one in results] == [
+        (0, 2, "0"),
+        (1, 1, "1"),
+        (2, 1, "2"),
+    ]
+    assert sorted(path.name for path in runs.folder.runs.iterdir()) == ["0", "1", "2"]
 
 
 def test_an_interrupt_drops_the_run_whose_judge_it_ended(
