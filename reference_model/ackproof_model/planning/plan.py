@@ -10,6 +10,7 @@ adds the most new kinds of steps (`kind_of`).
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -173,7 +174,8 @@ def shortest_loss(model: AdversaryModel) -> Plan | None:
     If possible, each operation waits until the previous one has settled. None if no schedule of at
     most `MOST_OPERATIONS` was found.
     """
-    return _shortest(with_records(model), [[allowance(model)]], lost, _LOST)
+    within = model.budgets.perturbations
+    return _shortest(with_records(model), [[allowance(model)]], lost, _LOST, within=within)
 
 
 def shortest_divergence(model: AdversaryModel) -> Plan | None:
@@ -183,7 +185,8 @@ def shortest_divergence(model: AdversaryModel) -> Plan | None:
     """
     if model.profile.truncates_by_epoch:
         return None
-    return _shortest(with_records(model), [[allowance(model)]], _differ, _DIVERGED)
+    within = model.budgets.perturbations
+    return _shortest(with_records(model), [[allowance(model)]], _differ, _DIVERGED, within=within)
 
 
 def _shortest(
@@ -192,14 +195,24 @@ def _shortest(
     may_show: Callable[[State], Any],
     shows: Callable[[Plan], Any],
     useful: _Useful | None = None,
+    *,
+    within: float = math.inf,
 ) -> Plan | None:
     """Return the shortest schedule within the first of the allowances that has one that shows it.
 
-    may_show: whether it may do so after the last operation, before all are healed.
+    may_show: whether it may do so after the last operation, before all are healed. within: the most
+    perturbations.
     """
     for patient in (True, False):
         for allowed in allowances:
-            reached = explored(model, allowed, most=MOST_OPERATIONS, patient=patient, useful=useful)
+            reached = explored(
+                model,
+                allowed,
+                most=MOST_OPERATIONS,
+                patient=patient,
+                useful=useful,
+                within=within,
+            )
             for stages in islice(reached, _MOST_SCHEDULES):
                 last = stages[-1]
                 if last.settled and may_show(last.plan_state.state):
@@ -255,20 +268,24 @@ def explored(
     most: int,
     patient: bool,
     useful: _Useful | None = None,
+    within: float = math.inf,
 ) -> Iterator[tuple[Stage, ...]]:
     """Yield a schedule of at most `most` operations to each plan state, the short ones first.
 
     `allowed` bounds each kind of operation; the first is used up before the next one counts.
-    Operations that heal or delay are free. patient: every operation but those that delay settles.
+    `within` bounds all together. Operations that heal or delay are free. patient: every operation
+    but those that delay settles.
     """
     first = first_stage(model)
+    least = sum(one.total() for one in allowed) - within
 
     def steps(reached: tuple[Stage, tuple[Allowance, ...]]) -> Iterator[_Taken]:
         stage, (left, *later) = reached[0], reached[1] or (Counter(),)
         for after, remaining in following(model, stage, left, patient=patient, useful=useful):
             assert after.operation is not None
             rest = later if later and not remaining else (remaining, *later)
-            yield after.operation, (after, tuple(rest))
+            if sum(one.total() for one in rest) >= least:
+                yield after.operation, (after, tuple(rest))
 
     def key(reached: tuple[Stage, tuple[Allowance, ...]]) -> object:
         stage, left = reached

@@ -16,6 +16,7 @@ from ackproof_model.planning import (
     carried_out,
     covering_plans,
     kinds,
+    permitted,
     plan,
     plan_state,
     realized,
@@ -208,6 +209,11 @@ def test_replicas_in_sync_diverge_after_two_elections_until_followers_compare_ep
     assert made is not None
     assert told(made) == ["withhold 0", "kill 0", "kill 1", "start 0"]
     assert made.diverged
+    mixed = Budgets(kills=2, power_losses=1, shrinks=2, in_all=2)
+    within = shortest_divergence(replace(old, budgets=mixed))
+    assert within is not None
+    assert permitted(replace(old, budgets=mixed), within.operations)
+    assert shortest_divergence(replace(old, budgets=replace(mixed, kills=1, in_all=1))) is None
     newer = replace(old, kafka_version="2.1.1")
     assert shortest_divergence(newer) is None
     later = carried_out(newer, made.operations)
