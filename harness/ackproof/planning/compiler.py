@@ -15,6 +15,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 from ruamel.yaml import YAML
 
+from ackproof.cluster.admin import RECOVERY_S
 from ackproof.cluster.topology import ZOOKEEPER_TICK_MS
 from ackproof.errors import DiskError
 from ackproof.kafka_versions import uses_zookeeper
@@ -47,6 +48,8 @@ _STARTED_WITH_ZOOKEEPER = "[KafkaServer id={broker}] started"
 _SENT_PER_ACKED = 5
 #: Limit of a schedule that does not reach its last state.
 _MAX_SECONDS = 900
+#: Of one that goes on without its states: for each fault to begin, and for the cluster to recover.
+_FAULT_S = 60.0
 _TAIL = 200
 
 #: The listeners whose requests are held if metadata may be late.
@@ -102,16 +105,20 @@ def document(
     """Return the document of a scenario that runs a plan on `scenario`'s cluster.
 
     The topic has one partition, with the preferred leader first. patience_s: after this time the
-    schedule goes on without the predicted state or acks; None: it waits for them.
+    schedule goes on without the predicted state or acks; None: it waits for them. With patience,
+    the workload ends when the cluster has had time to recover, which it may never do.
     """
     result = scenario.model_dump(
         mode="json", by_alias=True, exclude_defaults=True, exclude={"matrix", "blast_radius"}
     )
+    faults = list(_steps(scenario, plan, records, patience_s))
+    seconds = _MAX_SECONDS
+    if patience_s is not None:
+        waits = sum(one["fault"] == "none" for one in faults)
+        longest = waits * patience_s + (len(faults) - waits) * _FAULT_S + RECOVERY_S
+        seconds = min(seconds, int(longest))
     workload = result["workload"]
-    workload |= {
-        "seconds": _MAX_SECONDS,
-        "records": int(max(scenario.workload.rate, 1) * _MAX_SECONDS),
-    }
+    workload |= {"seconds": seconds, "records": int(max(scenario.workload.rate, 1) * seconds)}
     workload["tail"] = min(scenario.workload.tail, _TAIL)
     replicas = brokers_of(scenario)[: scenario.topic.replication_factor]
     topic = {"assignment": [replicas], "settings": dict(scenario.topic.settings)}
@@ -123,7 +130,7 @@ def document(
         "kafka": scenario.kafka,
         "description": " ".join(narrative(plan, scenario)),
         "topics": {scenario.workload.topic: topic},
-        "faults": list(_steps(scenario, plan, records, patience_s)),
+        "faults": faults,
         "expect": {"loss": "some" if plan.lost else "none"},
     }
 

@@ -48,6 +48,21 @@ def compiled(own: Scenario, budgets: Budgets, operations: Operations) -> dict[st
     return made
 
 
+@pytest.mark.parametrize(("patience_s", "seconds"), [(None, 900), (16, 16 + 60 + 90), (900, 900)])
+def test_a_cluster_that_never_recovers_is_waited_for_as_long_as_the_states_and_once_more(
+    patience_s: float | None, seconds: int
+) -> None:
+    """From the start: until some records are acked. Then a broker ends, with nothing more acked."""
+    own = scenario(3)
+    kill = [Operation(kind=OperationKind.KILL, broker=0, settled=False)]
+    plan = carried_out(question(own, Budgets(kills=1)), kill)
+    assert plan is not None
+    made = document(own, plan, name="made", records=20, patience_s=patience_s)
+    assert [one["fault"] for one in made["faults"]] == ["none", "kill"]
+    assert made["workload"]["seconds"] == seconds
+    assert made["workload"]["records"] == seconds * max(own.workload.rate, 1)
+
+
 def test_held_requests_and_elections() -> None:
     made = compiled(scenario(3), Budgets(leader_moves=1, kills=2), MISSED_EPOCH)
     assert made["cluster"]["proxied"] == ["INTERNAL", "CONTROLLER"]
