@@ -91,8 +91,11 @@ def explore(
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
     seconds = options.budget_seconds(time_limit, "--for")
-    # Configurations that the model does not distinguish have one answer.
-    asked = {question(one.scenario, budgets): one for one in reversed(load(scenario))}
+    # Configurations that are explored alike have one answer.
+    asked = {
+        Exploration.of(one.scenario, question(one.scenario, budgets)).model_dump_json(): one
+        for one in reversed(load(scenario))
+    }
     found: list[tuple[Scenario, Coverage]] = []
     for own in reversed(asked.values()):
         with options.stderr().status(f"{own.scenario.name}: searching"):

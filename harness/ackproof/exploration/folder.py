@@ -48,13 +48,16 @@ class Exploration(Record):
     """`exploration.json`: what the folder explores.
 
     model: the fields of `AdversaryModel` without its budgets. limits: these, with `in_all`; a limit
-    above `in_all` is the same as `in_all`.
+    above `in_all` is the same as `in_all`. transactions, log_dirs: what no pair depends on, and
+    what is lost may.
     """
 
     version: Literal[1] = 1
     scenario: str
     model: dict[str, Any]
     limits: dict[str, int]
+    transactions: bool = False
+    log_dirs: int = 1
 
     @classmethod
     def of(cls, scenario: Scenario, model: AdversaryModel) -> Exploration:
@@ -66,7 +69,13 @@ class Exploration(Record):
             for kind, number in zip(budgets.KINDS, budgets.of_kinds, strict=True)
         }
         limits["in_all"] = budgets.perturbations
-        return cls(scenario=scenario.name, model=fields, limits=limits)
+        return cls(
+            scenario=scenario.name,
+            model=fields,
+            limits=limits,
+            transactions=scenario.workload.transactions is not None,
+            log_dirs=scenario.cluster.log_dirs,
+        )
 
     def asked(self) -> AdversaryModel:
         """Return the model with its budgets. Raises TypeError for one of another version."""
@@ -76,8 +85,10 @@ class Exploration(Record):
 
     def other_than(self, asked: Exploration) -> list[str]:
         """Return each difference to what is asked, with both values."""
-        own = {"scenario": self.scenario, **self.model, **self.limits}
-        theirs = {"scenario": asked.scenario, **asked.model, **asked.limits}
+        own, theirs = (
+            {**one.model_dump(exclude={"model", "limits"}), **one.model, **one.limits}
+            for one in (self, asked)
+        )
         return [
             f"{key} is {own.get(key)}, not {theirs.get(key)}"
             for key in own | theirs

@@ -218,6 +218,9 @@ def _steps(
                 step["when"] = f"after {ZOOKEEPER_TICK_MS // 1000}s"
             if (end := _ended_by(plan.stages, number)) is not None:
                 step["heal_when"] = [f"{_last_fault(plan, end - 1)} began"]
+                if patience_s is not None:
+                    # A fault that meets nothing is not verified, so what waits for it goes on, too.
+                    step["heal_after"] = f"{(end - number) * 2 * patience_s + _FAULT_S:g}s"
             yield step
         if operation is not None and operation.settled:
             settled = _settled_conditions(scenario, plan.stages[number - 1], stage, limits)

@@ -6,7 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
+from ruamel.yaml import YAML
 
+from ackproof.errors import ScenarioError
 from ackproof.exploration.folder import Folder
 from ackproof.exploration.results import NOT_RUN, Proposal, Result, Schedule
 from ackproof.runs.verdict import Finding
@@ -89,6 +91,27 @@ def test_a_finding_is_listed_and_makes_the_exit_code_1(
             "done": False,
         }
     ]
+
+
+def test_transactions_and_log_directories_are_explorations_of_their_own(
+    tmp_path: Path, scenario: Path, folder: Folder
+) -> None:
+    """They change no pair, so the model has one question for all."""
+    arms = {
+        "plain": {},
+        "transactions": {"workload": {"transactions": {"size": 5}}},
+        "directories": {"cluster": {"log_dirs": 2}},
+        "other load": {"workload": {"rate": 50}},
+    }
+    document = YAML(typ="safe").load(scenario)
+    with scenario.open("w") as file:
+        YAML().dump(document | {"matrix": arms}, file)
+    made = invoked("explore", scenario, *ONE_KILL, "--out", tmp_path / "all", "--json")
+    assert len(json.loads(made.stdout)) == 3, made.output
+    with scenario.open("w") as file:
+        YAML().dump(document | {"cluster": {"log_dirs": 2}}, file)
+    with pytest.raises(ScenarioError, match="explores something else: log_dirs is 1, not 2"):
+        invoked("explore", scenario, *ONE_KILL, "--out", tmp_path / "runs", "--for", "1m")
 
 
 @pytest.mark.parametrize(

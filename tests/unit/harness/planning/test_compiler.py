@@ -63,6 +63,22 @@ def test_a_cluster_that_never_recovers_is_waited_for_as_long_as_the_states_and_o
     assert made["workload"]["records"] == seconds * max(own.workload.rate, 1)
 
 
+@pytest.mark.parametrize(("patience_s", "heal_after"), [(None, None), (16, "92s")])
+def test_a_fault_whose_end_waits_for_what_never_begins_ends_all_the_same(
+    patience_s: float | None, heal_after: str | None
+) -> None:
+    own = scenario(3)
+    kinds = (OperationKind.KILL, OperationKind.START)
+    plan = carried_out(
+        question(own, Budgets(kills=1)), [Operation(kind=kind, broker=0) for kind in kinds]
+    )
+    assert plan is not None
+    made = document(own, plan, name="made", records=20, patience_s=patience_s)
+    [kill] = (one for one in made["faults"] if one["fault"] == "kill")
+    assert kill["heal_when"]
+    assert kill.get("heal_after") == heal_after
+
+
 def test_held_requests_and_elections() -> None:
     made = compiled(scenario(3), Budgets(leader_moves=1, kills=2), MISSED_EPOCH)
     assert made["cluster"]["proxied"] == ["INTERNAL", "CONTROLLER"]
@@ -98,6 +114,7 @@ def test_held_requests_for_another_isr() -> None:
         "client": "2",
         "within": "5m",
         "heal_when": ["rest-6 began"],
+        "heal_after": "660s",
     }
     assert faults["rest-3"]["when"] == ["step-2 began"], "a request has come"
     assert faults["rest-6"]["when"] == ["log of broker 3 says 'Kafka Server started'"]
