@@ -19,6 +19,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from ackproof.cluster.times import RECOVERY_S
 from ackproof.errors import ClusterError
 from ackproof.scenario.topics import TopicSpec
 from ackproof.scenario.types import setting_text
@@ -35,9 +36,6 @@ from ackproof_spark.record import END_MARKER
 _OFFSETS_S = 30.0
 
 _MARKER_KEY = "end-marker"
-
-#: How long partitions may take until their ISR is full.
-RECOVERY_S = 90.0
 
 #: Settings of a topic whose records are never removed.
 

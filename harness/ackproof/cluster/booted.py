@@ -12,7 +12,7 @@ from typing import Any
 from docker import DockerClient
 
 from ackproof.cluster import readiness
-from ackproof.cluster.admin import RECOVERY_S, new_topics, partitions_of
+from ackproof.cluster.admin import new_topics, partitions_of
 from ackproof.cluster.group_offsets import GroupOffsets
 from ackproof.cluster.hanging_transactions import HangingTransactions
 from ackproof.cluster.interfaces import (
@@ -29,6 +29,7 @@ from ackproof.cluster.node_files import bootstrap_checkpoint, new_id
 from ackproof.cluster.nodes import ClusterNodes
 from ackproof.cluster.security import secured
 from ackproof.cluster.share_groups import ShareGroups
+from ackproof.cluster.times import RECOVERY_S
 from ackproof.cluster.topic_operations import TopicOperations
 from ackproof.cluster.topology import ZooKeeper, arrange
 from ackproof.containers import fake_clock

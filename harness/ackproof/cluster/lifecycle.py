@@ -12,11 +12,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ackproof.cluster import readiness
-from ackproof.cluster.admin import RECOVERY_S, describe
+from ackproof.cluster.admin import describe
 from ackproof.cluster.fault_errors import raises_fault_errors, refusals
 from ackproof.cluster.node_files import CONFIG
 from ackproof.cluster.nodes import ClusterNodes
 from ackproof.cluster.readiness import FENCED_S
+from ackproof.cluster.times import RECOVERY_S
 from ackproof.cluster.topology import NodeSpec, broker_spec, metadata_mode
 from ackproof.containers import commands, images
 from ackproof.containers.images import DATA_DIR

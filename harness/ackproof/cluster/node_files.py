@@ -21,9 +21,9 @@ from docker import DockerClient
 from docker.types import LogConfig
 
 from ackproof.cluster.security import Security
+from ackproof.cluster.times import ZOOKEEPER_TICK_MS
 from ackproof.cluster.topology import (
     ZOOKEEPER_PORT,
-    ZOOKEEPER_TICK_MS,
     NodeSpec,
     Topology,
     host_port,

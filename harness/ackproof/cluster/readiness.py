@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from ackproof.cluster.admin import RECOVERY_S, Admin, PartitionView, below_full_isr, describe
+from ackproof.cluster.admin import Admin, PartitionView, below_full_isr, describe
 from ackproof.cluster.nodes import ClusterNodes
+from ackproof.cluster.times import RECOVERY_S
 from ackproof.cluster.topology import ZOOKEEPER_PORT, ZooKeeper
 from ackproof.containers import commands
 from ackproof.containers.kafka_tools import TOOLS

@@ -32,8 +32,6 @@ from ackproof_model.kafka_settings import PROCESS_ROLES, ZOOKEEPER_CONNECT
 LISTENER_PORTS = {"INTERNAL": 9092, "CONTROLLER": 9093, "EXTERNAL": 9094}
 _FIRST_FURTHER_PORT = 9095
 ZOOKEEPER_PORT = 2181
-#: ZooKeeper ends sessions once in this time, all together that are over by then.
-ZOOKEEPER_TICK_MS = 2000
 
 DEFAULT_HEAP = "256m"
 

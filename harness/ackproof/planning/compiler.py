@@ -15,8 +15,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 from ruamel.yaml import YAML
 
-from ackproof.cluster.admin import RECOVERY_S
-from ackproof.cluster.topology import ZOOKEEPER_TICK_MS
+from ackproof.cluster.times import RECOVERY_S, ZOOKEEPER_TICK_MS
 from ackproof.errors import DiskError
 from ackproof.kafka_versions import uses_zookeeper
 from ackproof.planning.search import SearchResult, Timers, timers
