@@ -311,10 +311,7 @@ def main() -> int:
     options.add_argument("--failures", type=int, help="failures in all (as many as are stored)")
     options.add_argument("--only", default="", help="only questions whose key has this text")
     options.add_argument(
-        "--states",
-        type=int,
-        default=_MOST_STATES,
-        help="most states of a search (%(default)s; some 60 bytes each)",
+        "--states", type=int, default=_MOST_STATES, help="most states of a search (%(default)s)"
     )
     options.add_argument("--to", type=Path, default=FILE, help="the file that gets the results")
     given = options.parse_args()

@@ -37,8 +37,6 @@ _OFFSETS_S = 30.0
 
 _MARKER_KEY = "end-marker"
 
-#: Settings of a topic whose records are never removed.
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionView(Placement):
