@@ -5,8 +5,8 @@ Another package adds a fault under the entry-point group `ackproof.faults` (ADDI
 
 from __future__ import annotations
 
-import sys
 from functools import cache
+from importlib import import_module
 from importlib.metadata import entry_points
 from typing import TypeGuard
 
@@ -22,7 +22,7 @@ def registered() -> dict[str, type[Fault]]:
 
     Raises TypeError if an entry point is not a `Fault`, or if its name is not the class's `name`.
     """
-    exported = vars(sys.modules["ackproof_faults"]).values()
+    exported = vars(import_module("ackproof_faults.exported")).values()
     kinds = {kind.name: kind for kind in exported if _is_fault(kind) and kind is not Fault}
     for point in entry_points(group=GROUP):
         kind = point.load()

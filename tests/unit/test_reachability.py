@@ -109,6 +109,9 @@ def _imports(
     whole: dict[str, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module:
+            if node.names[0].name == "*" and node.module in modules:
+                names |= _imports(modules[node.module], modules)[0]
+                continue
             for alias in node.names:
                 local, path = alias.asname or alias.name, f"{node.module}.{alias.name}"
                 names[local] = (node.module, alias.name)

@@ -24,3 +24,15 @@ def test_arrays_of_a_client_do_not_import_pandas(first: str, imported: str) -> N
     )
 
     assert done.stdout.strip() == imported
+
+
+def test_clients_load_no_fault() -> None:
+    """They are half of what a client would import, in each of a run's many processes."""
+    code = (
+        "import sys\n"
+        "from ackproof.clients import consumer, probe, producer, share_consumer\n"
+        "print(*[name for name in sys.modules if name.startswith('ackproof_faults.')])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    needed = {"ackproof_faults.conditions", "ackproof_faults.conditions.durations"}
+    assert set(done.stdout.split()) <= needed
