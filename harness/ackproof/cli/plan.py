@@ -89,8 +89,8 @@ def plan(
     """Search for the shortest loss of acked records, and write the schedule that causes it.
 
     If no loss is possible within the limits, it writes schedules that exercise as many kinds of
-    steps of the reference model as possible. Exit code 3: the search ended before it decided. With
-    --run, 1: a run differs from its prediction.
+    steps of the reference model as possible. Exit code 3: the search ended before it decided, or a
+    run decides nothing. With --run, 1: a run differs from its prediction.
 
     Example: [bold]ackproof plan acks-all --run[/]
     """
@@ -141,7 +141,7 @@ def _run_all(plans: Sequence[tuple[Path, Plan]], runs: Path) -> RunResults:
     """Run every scenario; return its verdict and the losses in each phase."""
     from ackproof.execution.runner import run_suite
     from ackproof.planning.compiler import phases
-    from ackproof.planning.outcome import all_as_predicted, phase_outcomes
+    from ackproof.planning.outcome import as_predicted, phase_outcomes
     from ackproof.progress import ConsoleReporter
     from ackproof.scenario.loader import load
 
@@ -165,7 +165,7 @@ def _run_all(plans: Sequence[tuple[Path, Plan]], runs: Path) -> RunResults:
                 {**outcome.phase.model_dump(), "acked": outcome.acked, "lost": outcome.lost}
                 for outcome in outcomes
             ],
-            "as_foreseen": all_as_predicted(outcomes),
+            "as_foreseen": as_predicted(outcomes),
         }
     return results
 
@@ -176,10 +176,15 @@ def _document(
     plans: Sequence[tuple[Path, Plan]],
     results: RunResults,
 ) -> dict[str, Any]:
-    from ackproof.planning.compiler import narrative, phases
+    from ackproof.planning.compiler import expected_loss, narrative, phases
     from ackproof_model.planning import kinds
 
     answer = result.answer
+    foreseen = {
+        "some": "acked records are lost",
+        "any": "acked records may be lost",
+        "none": "nothing acked is lost",
+    }
     return {
         "scenario": scenario.name,
         "kafka_version": scenario.kafka,
@@ -190,7 +195,7 @@ def _document(
         "scenarios": [
             {
                 "file": str(path),
-                "foreseen": "acked records are lost" if plan.lost else "nothing acked is lost",
+                "foreseen": foreseen[expected_loss(plan)],
                 "story": list(narrative(plan, scenario)),
                 "kinds": sorted(kinds(plan)),
                 "phases": [phase.model_dump() for phase in phases(plan)],
@@ -229,16 +234,23 @@ def _print(document: dict[str, Any]) -> None:
                 f"    from {phase['after'] or 'the start'} to {phase['until']}: predicted "
                 f"{phase['fate']}; {phase['lost']} of {phase['acked']} lost"
             )
+        if schedule["as_foreseen"] is None:
+            say("    undecided: no stage shows one of the predicted fates; a race may lose nothing")
 
 
 def _exit(runs: Sequence[dict[str, Any]]) -> NoReturn:
     """End with 1 if a run differs from its prediction, with 3 if a run is inconclusive."""
-    if any(one["verdict"] == "inconclusive" for one in runs):
-        raise typer.Exit(ExitCode.INCONCLUSIVE)
+    from ackproof.runs.verdict import Word, exit_code
+
     if not runs:
         raise ScenarioError(
             "--run: no schedule was found, so there is nothing to run",
             hint="Raise the limits, or leave --run out to see what the search found.",
         )
-    ok = all(one["as_foreseen"] and one["verdict"] == "holds" for one in runs)
-    raise typer.Exit(ExitCode.HOLDS if ok else ExitCode.VIOLATED)
+    stages = {True: Word.HOLDS, False: Word.VIOLATED, None: Word.INCONCLUSIVE}
+    words = list[str]()
+    for one in runs:
+        words.append(one["verdict"])
+        if one["verdict"] != Word.INCONCLUSIVE:
+            words.append(stages[one["as_foreseen"]])
+    raise typer.Exit(exit_code(words))

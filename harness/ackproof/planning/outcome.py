@@ -27,21 +27,30 @@ class PhaseOutcome:
     lost: int
 
     @property
-    def as_predicted(self) -> bool:
-        """Whether all acked records were lost, at least the last, or none, as predicted."""
-        if self.phase.fate == "some":
-            return self.lost > 0
-        return self.lost == (self.acked if self.phase.fate == "lost" else 0)
+    def contradicts(self) -> bool:
+        """Whether not all acked records were lost, or some were, against the prediction.
+
+        A predicted loss of `some` needs a race, so that no number contradicts it.
+        """
+        fate = self.phase.fate
+        return fate != "some" and self.lost != (self.acked if fate == "lost" else 0)
+
+    @property
+    def shows_fate(self) -> bool:
+        """Whether there were records, which had the predicted fate."""
+        return bool(self.lost if self.phase.fate == "some" else self.acked) and not self.contradicts
 
 
-def all_as_predicted(outcomes: Sequence[PhaseOutcome]) -> bool:
-    """Whether every phase is as predicted, and every predicted fate was observed.
+def as_predicted(outcomes: Sequence[PhaseOutcome]) -> bool | None:
+    """Whether no phase contradicts the prediction, and every predicted fate was observed.
 
-    On a busy machine, a phase may have no records, because earlier sends are still being acked.
+    None if this is not decided. On a busy machine, a phase may have no records, because earlier
+    sends are still being acked, and a race may lose nothing.
     """
-    predicted = {outcome.phase.fate for outcome in outcomes}
-    observed = {outcome.phase.fate for outcome in outcomes if outcome.acked}
-    return all(outcome.as_predicted for outcome in outcomes) and observed == predicted
+    if any(outcome.contradicts for outcome in outcomes):
+        return False
+    shown = {outcome.phase.fate for outcome in outcomes if outcome.shows_fate}
+    return shown == {outcome.phase.fate for outcome in outcomes} or None
 
 
 def phase_outcomes(run_dir: Path, phases: Sequence[Phase]) -> list[PhaseOutcome]:

@@ -134,8 +134,8 @@ class Plan:
     def fate(self, stage: Stage) -> str:
         """Return what happens to records that are sent after a stage has settled.
 
-        'none': they are not acked. 'lost', 'kept', 'some': they are acked, and all, none, or
-        at least the last of them are lost.
+        'none': they are not acked. 'lost', 'kept': they are acked, and all, or none, are lost.
+        'some': at least the last of them are lost, unless a follower hears of it sooner.
         """
         if stage.probe is None or not stage.plan_state.state.writes.acked >> stage.probe & 1:
             return "none"

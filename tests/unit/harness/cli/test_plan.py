@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
 
+from ackproof.cli import options
 from ackproof.errors import ScenarioError
-from ackproof.scenario.loader import load
+from ackproof.execution import runner
+from ackproof.scenario.loader import Configured, load
 from command_line import captured, invoked
+from support.run_directories import RunDirectory, at
 
 SCENARIO: dict[str, Any] = {
     "version": 1,
@@ -188,3 +193,76 @@ def test_a_search_that_cannot_be_stored_is_refused(tmp_path: Path) -> None:
 
 def test_too_many_perturbations_are_refused_with_the_limit(tmp_path: Path) -> None:
     assert captured("plan", written(tmp_path), "--in-all", "9").returncode == 2
+
+
+#: The seconds of each fault of the planned loss of B10 and of its control, and of one send in each
+#: phase; the first may lose its record, as a race decides.
+_WINDOWS = {"acked-0": 2, "step-1": 3, "acked-1": 5}
+_SENDS = (1, 4)
+
+
+def _ran(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, lost: dict[str, Sequence[int]]) -> None:
+    """Let each scenario run without brokers, and lose the records that were sent at `lost`."""
+
+    def run(configured: Configured) -> tuple[Path, Any]:
+        scenario = configured.scenario
+        path = tmp_path / scenario.name
+        path.mkdir()
+        sends = [
+            {
+                "sequence": second,
+                "outcome": "acked",
+                "sent_at": at(second),
+                "resolved_at": at(second + 0.5),
+            }
+            for second in _SENDS
+        ]
+        away = [
+            {"anomaly": "lost", **{key: send[key] for key in ("sent_at", "resolved_at")}}
+            for send in sends
+            if send["sequence"] in lost[scenario.name]
+        ]
+        windows = [
+            {
+                "parameters": json.dumps({"id": name}),
+                "injected_at": at(when),
+                "verified_at": at(when),
+            }
+            for name, when in _WINDOWS.items()
+        ]
+        stored = RunDirectory(path=path).write("ledger", sends).write("anomalies", away)
+        stored.write("fault_windows", windows)
+        observed = {"acked": len(sends), "lost": len(away)}
+        met = scenario.expect.loss == "any" or bool(away) == (scenario.expect.loss == "some")
+        word = "holds" if met else "violated"
+        return path, SimpleNamespace(verdict=word, reason="", observed=observed)
+
+    def run_suite(configurations: Sequence[Configured], **_: Any) -> list[tuple[Path, Any]]:
+        return [run(one) for one in configurations]
+
+    monkeypatch.setattr(runner, "run_suite", run_suite)
+    monkeypatch.setattr(options, "engine", lambda _: None)
+
+
+@pytest.mark.parametrize(
+    ("loss", "clean", "code"),
+    [((1,), (), 0), ((), (), 3), ((), (4,), 1)],
+    ids=["the race is lost", "it is not", "the control loses a record"],
+)
+def test_a_race_that_loses_nothing_is_inconclusive(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    loss: tuple[int, ...],
+    clean: tuple[int, ...],
+    code: int,
+) -> None:
+    """B10: whether the followers have heard that the last record is committed is a race."""
+    _ran(monkeypatch, tmp_path, {"orders-loss": loss, "orders-clean": clean})
+    path = written(tmp_path, kafka="0.10.2.2", cluster={})
+    result = invoked("plan", path, "--to", tmp_path / "plans", "--run", "--json")
+    (document,) = json.loads(result.stdout)
+    planned, control = document["scenarios"]
+    assert [phase["fate"] for phase in planned["phases"]] == ["some"]
+    assert load(Path(planned["file"]))[0].scenario.expect.loss == "any"
+    assert control["as_foreseen"] is (not clean)
+    assert result.exit_code == code
