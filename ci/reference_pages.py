@@ -12,10 +12,14 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import catalogue_pages
+import hunt
 import pyarrow as pa
+import rediscover
+import truth
 import typer
 from pydantic import BaseModel
 from typer.cli import get_docs_for_click
@@ -66,6 +70,11 @@ def pages() -> dict[Path, str]:
             (REFERENCE / "audit.md", config_formats()),
             (ROOT / "docs" / "catalogue" / "README.md", catalogue_pages.cases()),
             (ROOT / "docs" / "explanation" / "trust.md", invariants.table()),
+            (
+                REFERENCE / "explore.md",
+                "\n".join(rediscover.table(truth.stored(rediscover.RESULTS))),
+            ),
+            (ROOT / "docs" / "reports-to-kafka" / "README.md", stored_table(hunt)),
         )
     }
 
@@ -74,6 +83,11 @@ def _with_part(path: Path, part: str) -> str:
     before, begin, rest = path.read_text(encoding="utf-8").partition(_BEGIN)
     _, end, after = rest.partition(_END)
     return f"{before}{begin}{part}\n{end}{after}"
+
+
+def stored_table(entry: ModuleType) -> str:
+    """Return the table of the stored results of an entry of `ci/lab`."""
+    return "\n".join(entry.table(truth.stored(entry.RESULTS)))
 
 
 def log_keys(line: type[BaseModel]) -> str:

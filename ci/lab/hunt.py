@@ -107,7 +107,8 @@ def main() -> int:
         signal.signal(number, signal.default_int_handler)
     chosen = [one for one in HUNTS if one.name in (given.hunts or names)]
     if not given.table:
-        seconds = round(parse_duration(given.limit) * given.at_once / len(chosen))
+        at_once = min(given.at_once, len(chosen))
+        seconds = round(parse_duration(given.limit) * at_once / len(chosen))
         given.out.mkdir(parents=True, exist_ok=True)
         with ThreadPoolExecutor(max_workers=given.at_once) as pool:
             hunts = (pool.submit(_hunted, one, seconds, given.out) for one in chosen)
@@ -175,7 +176,8 @@ def table(lines: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             )
             yield f"| {' | '.join(cells)} |"
     hours = sum(one["seconds"] for one in lines) / 3600
-    yield f"{hours:.1f} hours in all"
+    yield ""
+    yield f"{hours:.1f} hours in all."
 
 
 if __name__ == "__main__":

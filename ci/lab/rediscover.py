@@ -295,9 +295,9 @@ def until_shown(results: Results, name: str) -> Results:
 
 def table(lines: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Yield how often and how soon each defect was found in each mode, and what is out of reach."""
-    columns = ("defect", "Kafka", "mode", "found", "seconds", "schedules", "share of pairs")
-    yield f"| {' | '.join(columns)} |"
-    yield "|---" * len(columns) + "|"
+    columns = "defect, Kafka, mode, found, seconds, schedules, pairs, minutes at most, seeds, load"
+    yield f"| {' | '.join(columns.split(', '))} |"
+    yield "|---" * len(columns.split(", ")) + "|"
     for defect in DEFECTS:
         for mode in Strategy:
             own = [one for one in lines if (one["defect"], one["mode"]) == (defect.name, mode)]
@@ -306,20 +306,27 @@ def table(lines: Sequence[Mapping[str, Any]]) -> Iterator[str]:
                 cells = (
                     *(defect.name, defect.kafka, mode, f"{len(found)} of {len(own)}"),
                     _spread([one["seconds"] for one in found]),
-                    _spread([one["schedules"] for one in found]),
-                    f"{statistics.median(one['share'] for one in own):.0%}",
+                    _spread([one["schedules"] for one in own]),
+                    f"{_spread([round(100 * one['share']) for one in own])} %",
+                    _spread([round(one["limit_s"] / 60) for one in own]),
+                    ", ".join(str(one["seed"]) for one in own),
+                    _spread([round(one["load"]) for one in own]),
                 )
                 yield f"| {' | '.join(cells)} |"
+    hours = sum((one["seconds"] or one["limit_s"]) + one["planning_s"] for one in lines) / 3600
+    yield ""
+    yield f"{len(lines)} explorations, {hours:.1f} hours in all. Out of reach are:"
+    yield ""
     for one in OUT_OF_REACH:
-        yield f"{one.name} on {one.kafka} is out of reach: {one.why}"
+        yield f"- {one.name} on {one.kafka}: {one.why}"
 
 
 def _spread(numbers: Sequence[float]) -> str:
     """Return the median, with the smallest and the largest number."""
     if not numbers:
         return "-"
-    text = f"{statistics.median(numbers):g}"
-    return text if len(numbers) == 1 else f"{text} ({min(numbers):g} to {max(numbers):g})"
+    text, least, most = f"{statistics.median(numbers):g}", min(numbers), max(numbers)
+    return text if least == most else f"{text} ({least:g} to {most:g})"
 
 
 if __name__ == "__main__":

@@ -141,11 +141,18 @@ def test_the_table_has_medians_and_what_is_out_of_reach() -> None:
             "seed": seed,
             "found": seconds is not None,
             "seconds": seconds,
+            "planning_s": 20,
+            "limit_s": 600 * seed,
             "schedules": 4,
             "share": 0.25,
+            "load": 6.6,
         }
 
     text = "\n".join(table([line(1, 90), line(2, 30), line(3, None)]))
-    assert "| B57 | 4.4.0 | blind | 2 of 3 | 60 (30 to 90) | 4 (4 to 4) | 25% |" in text
-    assert "B12 on 3.9.0 is out of reach: it needs a held response of a fetch, producers" in text
+    found = (
+        "| B57 | 4.4.0 | blind | 2 of 3 | 60 (30 to 90) | 4 | 25 % | 20 (10 to 30) | 1, 2, 3 | 7 |"
+    )
+    assert found in text
+    assert "3 explorations, 0.6 hours in all." in text  # 90 + 30 + 1,800 + 3 * 20 s
+    assert "- B12 on 3.9.0: it needs a held response of a fetch, producers" in text
     assert "| B56 |" not in text
