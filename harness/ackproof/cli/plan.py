@@ -176,6 +176,7 @@ def _document(
     plans: Sequence[tuple[Path, Plan]],
     results: RunResults,
 ) -> dict[str, Any]:
+    from ackproof.exploration.guarantee import promise
     from ackproof.planning.compiler import expected_loss, narrative, phases
     from ackproof_model.planning import kinds
 
@@ -196,6 +197,7 @@ def _document(
             {
                 "file": str(path),
                 "foreseen": foreseen[expected_loss(plan)],
+                "broken_promise": (promise(plan) or None) if plan.lost else None,
                 "story": list(narrative(plan, scenario)),
                 "kinds": sorted(kinds(plan)),
                 "phases": [phase.model_dump() for phase in phases(plan)],
@@ -223,6 +225,8 @@ def _print(document: dict[str, Any]) -> None:
         say(f"\n{schedule['file']}: {schedule['foreseen']}")
         for line in schedule["story"]:
             say(f"  {line}")
+        if why := schedule["broken_promise"]:
+            say(f"  Kafka promises to keep these records: {why}.")
         if "run" not in schedule:
             continue
         say(

@@ -32,21 +32,24 @@ def survivable(model: AdversaryModel) -> AdversaryModel:
     return replace(model, reduction=True, budgets=budgets)
 
 
-def promised(plan: Plan) -> bool:
-    """Whether Kafka promises to keep acked records in a schedule that goes as planned."""
-    return _promised(plan, _cut(plan))
+def promise(plan: Plan) -> str:
+    """Return why Kafka promises to keep acked records in a schedule, '' if it does not."""
+    return _promise(plan, _cut(plan))
 
 
-def _promised(plan: Plan, cut: Collection[int]) -> bool:
+def _promise(plan: Plan, cut: Collection[int]) -> str:
     policy = plan.model.policy
     if policy.acks != "all" or policy.unclean_election:
-        return False
-    return len(cut) <= (policy.min_isr - 1 if policy.elr else 0)
+        return ""
+    if len(cut) > (policy.min_isr - 1 if policy.elr else 0):
+        return ""
+    cuts = f"only {len(cut)} of {plan.model.replicas} brokers" if cut else "no broker in sync"
+    return f"{cuts} lost the end of a log"
 
 
 def breaks(plan: Plan) -> bool:
     """Whether a plan breaks a promise of Kafka by the model."""
-    return plan.diverged or bool(plan.lost and promised(plan))
+    return plan.diverged or bool(plan.lost and promise(plan))
 
 
 def _cut(plan: Plan, certain: Collection[Pair] | None = None) -> set[int]:
@@ -77,15 +80,13 @@ def broken(plan: Plan, verdict: Verdict, certain: Collection[Pair]) -> Iterator[
     certain: the pairs of a step and the shapes around it that the run certainly passed through.
     """
     lost, cut = verdict.observed["lost"], _cut(plan, certain)
-    if lost and _promised(plan, cut):
-        replicas = plan.model.replicas
-        cuts = f"only {len(cut)} of {replicas} brokers" if cut else "no broker in sync"
+    if lost and (why := _promise(plan, cut)):
         cases = ", ".join(sorted({cause.case for cause in verdict.causes}))
         yield _finding(
             verdict,
             "lost",
-            f"{lost} records that acks=all acknowledged are lost, although {cuts} lost the "
-            f"end of a log ({cases or 'no known cause'})",
+            f"{lost} records that acks=all acknowledged are lost, although {why} "
+            f"({cases or 'no known cause'})",
         )
     if verdict.observed.get("diverged", 0):
         yield _finding(verdict, "diverged", "replicas in sync hold different records")

@@ -12,7 +12,7 @@ import rediscover
 from rediscover import DEFECTS, OUT_OF_REACH, Defect, shown_by, table, until_shown
 
 from ackproof.exploration.coverage import reached
-from ackproof.exploration.guarantee import promised, survivable
+from ackproof.exploration.guarantee import promise, survivable
 from ackproof.exploration.next_schedule import Strategy
 from ackproof.exploration.results import Proposal, Result, Schedule
 from ackproof.planning.search import question
@@ -117,7 +117,7 @@ def test_the_limits_allow_the_loss_that_the_model_knows(name: str) -> None:
     plan = realized(search(survivable(question(own.scenario(), own.limits))))
     assert plan is not None
     assert plan.lost
-    assert promised(plan)
+    assert promise(plan)
 
 
 def test_the_model_knows_the_loss_of_b10_without_a_schedule_for_prompt_brokers() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,7 +15,10 @@ from ruamel.yaml import YAML
 from ackproof.cli import options
 from ackproof.errors import ScenarioError
 from ackproof.execution import runner
+from ackproof.exploration.guarantee import broken
+from ackproof.planning.search import search
 from ackproof.scenario.loader import Configured, load
+from ackproof_model.adversary import Budgets
 from command_line import captured, invoked
 from support.run_directories import RunDirectory, at
 
@@ -98,6 +102,8 @@ def test_the_limit_of_elr_is_compiled_into_triggers_on_state(tmp_path: Path) -> 
         {"fault": "none", "id": "rest-5", "when": both},
         {"fault": "none", "id": "acked-5", "when": ["1000 more sent", "200 more acked"]},
     ]
+    promises = [one["broken_promise"] for one in (loss, clean)]
+    assert promises == ["only 1 of 3 brokers lost the end of a log", None]
     assert loss["phases"] == [
         {"after": "", "until": "acked-0", "fate": "lost"},
         {"after": "rest-1", "until": "acked-1", "fate": "lost"},
@@ -116,6 +122,26 @@ def test_the_limit_of_elr_is_compiled_into_triggers_on_state(tmp_path: Path) -> 
     assert [one.topic.assignment for one in scenarios] == [[[1, 2, 3]]] * 2
 
 
+def test_the_page_plan_and_explore_say_the_same_of_what_kafka_promises(tmp_path: Path) -> None:
+    """Eligible leader replicas are to survive the loss that the page shows."""
+    page = (Path(__file__).parents[4] / "docs/how-to/plan.md").read_text(encoding="utf-8")
+    result = invoked("plan", written(tmp_path), "--to", tmp_path / "plans", *B7)
+    loss, _ = result.stdout.split("orders-clean.yaml")
+    assert "Broker 1 is started" in loss
+    story = [line for line in loss.splitlines() if line.startswith("  ") and "within" not in line]
+    assert [line for line in story if line not in page] == []
+    [said] = re.findall(r"Kafka promises to keep these records: (.*)\.", loss)
+    scenario, limits = (
+        load(tmp_path / "orders.yaml")[0].scenario,
+        Budgets(kills=1, power_losses=1, shrinks=1),
+    )
+    plan = search(scenario, limits, suite=1, max_states=100_000).loss
+    assert plan is not None
+    verdict: Any = SimpleNamespace(observed={"lost": 1}, predicted={"lost": "possible"}, causes=())
+    [found] = broken(plan, verdict, plan.pairs)
+    assert f"although {said} (" in found.explanation
+
+
 def test_replicas_are_the_brokers_of_the_assignment(tmp_path: Path) -> None:
     topics = {"orders": {**SCENARIO["topics"]["orders"], "assignment": [[3, 1, 2]]}}
     del topics["orders"]["partitions"]
@@ -130,6 +156,7 @@ def test_with_acks_1_the_leader_is_killed_before_followers_fetch_its_records(
     settings = {"acks": 1, "enable.idempotence": False}
     answer = planned(tmp_path, workload={**SCENARIO["workload"], "settings": settings})
     (loss,) = answer["scenarios"]  # a clean stop would lose as much: there is no control
+    assert loss["broken_promise"] is None
     kinds = [one["fault"] for one in faults(loss["file"])]
     assert kinds == ["none", "isolate_replication", "none", "kill", "none", "none"]
     # The cut must not last until the followers have lagged.

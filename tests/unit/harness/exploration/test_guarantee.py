@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ackproof.exploration.guarantee import broken, promised, survivable
+from ackproof.exploration.guarantee import broken, promise, survivable
 from ackproof.runs.verdict import Finding
 from ackproof_model.adversary import AdversaryModel
 from ackproof_model.coverage import Pair, Shape
@@ -95,17 +95,17 @@ def test_replicas_in_sync_never_differ_whatever_the_settings() -> None:
 
 def test_a_replica_that_is_not_in_sync_may_lose_its_log() -> None:
     plan = plan_of(REJOINING, *REJOINED)
-    assert promised(plan)
+    assert promise(plan)
     [found] = found_in(plan, lost(7, "B31"), OUTSIDE)
     assert "although no broker in sync lost the end of a log (B31)" in found.explanation
     inside = OUTSIDE._replace(before=Shape(0, (0, 1, 2)), after=Shape(0, (0, 1, 2)))
     assert not found_in(plan, lost(7, "B31"), inside), "the run may have gone otherwise"
-    assert not promised(plan_of(OLDER, *POWER[:1]))
+    assert not promise(plan_of(OLDER, *POWER[:1]))
 
 
 def test_of_two_power_losses_in_one_shape_a_run_may_show_only_one() -> None:
     twice = plan_of(REJOINING, *REJOINED[:4], START[1], POWER[1])
-    assert promised(twice)
+    assert promise(twice)
     assert not found_in(twice, lost(7, "B31"), OUTSIDE)
 
 
@@ -117,13 +117,13 @@ def test_the_last_known_leader_may_not_lose_its_log() -> None:
     assert (now.isr, now.elr, now.last_known) == (0, 0b100, 0)
     [found] = found_in(one, lost(7))
     assert "only 1 of 3 brokers" in found.explanation
-    assert not promised(plan_of(ELR, KILLS[1], POWER[2], *returned))
+    assert not promise(plan_of(ELR, KILLS[1], POWER[2], *returned))
 
 
 def test_replicas_in_sync_and_eligible_ones_may_not_all_lose_their_logs() -> None:
     late = [Operation(kind=OperationKind.LAG, broker=number) for number in (2, 1)]
-    assert promised(plan_of(ELR, late[0], POWER[2], POWER[0])), "2 is neither"
-    assert not promised(plan_of(ELR, *late, POWER[1], POWER[0])), "1 is eligible"
+    assert promise(plan_of(ELR, late[0], POWER[2], POWER[0])), "2 is neither"
+    assert not promise(plan_of(ELR, *late, POWER[1], POWER[0])), "1 is eligible"
 
 
 @pytest.mark.parametrize(
