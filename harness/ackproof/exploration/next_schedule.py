@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cache
 from random import Random
 
 from ackproof.exploration.examined import examination
@@ -81,10 +82,8 @@ class Ways:
 
     def through(self, operations: Operations) -> frozenset[Pair]:
         """Return the pairs that a schedule passes through by the model."""
-        if operations in self.pairs:
-            return self.pairs[operations]
-        plan = carried_out(self.model, operations)
-        return frozenset() if plan is None else plan.pairs
+        known = self.pairs.get(operations)
+        return _through(self.model, operations) if known is None else known
 
     def plans_to(self, wanted: Collection[Pair]) -> dict[Pair, Plan]:
         """Return the plan of the shortest of these schedules through each pair."""
@@ -95,6 +94,13 @@ class Ways:
                 assert plan is not None
                 plans |= dict.fromkeys(through, plan)
         return plans
+
+
+@cache
+def _through(model: AdversaryModel, operations: Operations) -> frozenset[Pair]:
+    """Return the pairs of a schedule; each proposal asks for those of all stored ones."""
+    plan = carried_out(model, operations)
+    return frozenset() if plan is None else plan.pairs
 
 
 def next_schedule(

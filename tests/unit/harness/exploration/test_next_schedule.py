@@ -6,6 +6,9 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from random import Random
+
+import pytest
 
 from ackproof.exploration.examined import REPEATED, examined
 from ackproof.exploration.folder import Folder
@@ -25,6 +28,9 @@ from ackproof_model.planning import (
     Operation,
     OperationKind,
     Operations,
+    Plan,
+    carried_out,
+    drawn,
     permitted,
     shortest_divergence,
     shortest_loss,
@@ -149,6 +155,31 @@ def test_a_run_that_does_not_count_stands_for_its_schedule(tmp_path: Path) -> No
     assert last.parent in results
     unrun = {name: one.model_copy(update={"verdict": NOT_RUN}) for name, one in results.items()}
     assert next_schedule(0, 40, unrun, begun=[], ways=ways).origin == "aimed"
+
+
+def test_a_run_that_does_not_count_is_carried_out_in_the_model_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = AdversaryModel(kafka_version="2.6.2", budgets=Budgets(kills=1))
+    ways = Ways(model=model, pairs={})
+    results: dict[str, Result] = {}
+    for number in range(20):
+        operations = drawn(model, Random(number))
+        proposal = Proposal(schedule=Schedule(operations=operations, records=5), origin="drawn")
+        result = Result(
+            seed=3, number=number, known={}, proposal=proposal, verdict="holds", reason=""
+        )
+        results[result.name] = result.model_copy(update={"not_counted": "no metadata log"})
+    asked = Counter[Operations]()
+
+    def counting(model: AdversaryModel, operations: Operations) -> Plan | None:
+        asked[operations] += 1
+        return carried_out(model, operations)
+
+    monkeypatch.setattr("ackproof.exploration.next_schedule.carried_out", counting)
+    for number in (20, 21):
+        next_schedule(3, number, results, begun=[], ways=ways)
+    assert asked == Counter({one.proposal.schedule.operations for one in results.values()})
 
 
 def test_a_schedule_with_which_replicas_diverge_breaks_a_promise_whatever_the_settings() -> None:
