@@ -5,13 +5,15 @@ on a cluster where every step without a timer is prompt. Where nothing can be lo
 finds schedules that together have the most kinds of steps.
 """
 
-from ackproof_model.planning.plan import ModelContradictsItselfError as ModelContradictsItselfError
+from ackproof_model.planning.covering import (
+    ModelContradictsItselfError as ModelContradictsItselfError,
+)
+from ackproof_model.planning.covering import covering_plans as covering_plans
+from ackproof_model.planning.covering import kinds as kinds
 from ackproof_model.planning.plan import Plan as Plan
 from ackproof_model.planning.plan import Stage as Stage
 from ackproof_model.planning.plan import carried_out as carried_out
-from ackproof_model.planning.plan import covering_plans as covering_plans
 from ackproof_model.planning.plan import held_requests as held_requests
-from ackproof_model.planning.plan import kinds as kinds
 from ackproof_model.planning.plan import reached as reached
 from ackproof_model.planning.plan import realized as realized
 from ackproof_model.planning.plan import shortest_divergence as shortest_divergence

@@ -3,9 +3,6 @@
 The trace of `adversary.search` is not a schedule: the adversary may delay any step. This module
 searches for operations that make the same perturbations and lose acked records although all other
 steps are prompt. A necessary delay becomes an operation of its own, a cut link.
-
-For a configuration that cannot lose records, `covering_plans` repeatedly chooses the schedule that
-adds the most new kinds of steps (`kind_of`).
 """
 
 from __future__ import annotations
@@ -534,10 +531,6 @@ def _of_kind(
     yield Operation(kind=OperationKind.CANCEL, broker=preferred(now))
 
 
-#: The most schedules that are examined, and their longest number of operations.
-_MOST_COVERING = 3_000
-_LONGEST_COVERING = 7
-
 #: The operation for each budget.
 _PERTURBING = {
     "kills": OperationKind.KILL,
@@ -550,43 +543,6 @@ _PERTURBING = {
 }
 
 
-class ModelContradictsItselfError(RuntimeError):
-    """A schedule of operations loses records although the search says that no adversary can."""
-
-
-def kinds(plan: Plan) -> frozenset[str]:
-    return frozenset(kind for stage in plan.stages for kind in stage.kinds)
-
-
-def covering_plans(model: AdversaryModel, *, most: int) -> list[Plan]:
-    """Return at most `most` schedules that together have the most kinds of steps.
-
-    Raises ModelContradictsItselfError if one of them loses records.
-    """
-    budgets, allowed = model.budgets, allowance(model)
-    model = with_records(model)
-    found: list[tuple[frozenset[str], tuple[Stage, ...]]] = []
-    reached = explored(model, [allowed], most=_LONGEST_COVERING, patient=True)
-    for stages in islice(reached, _MOST_COVERING):
-        if _perturbations(stages) > budgets.perturbations or not stages[-1].settled:
-            continue
-        plan = completed(model, stages)
-        if plan.lost:
-            raise ModelContradictsItselfError(
-                f"the search finds no loss, but these operations lose records: {plan.operations}"
-            )
-        found.append((kinds(plan), stages))
-    chosen: list[Plan] = []
-    taken: frozenset[str] = frozenset()
-    while len(chosen) < most and found:
-        best, stages = max(found, key=lambda one: (len(one[0] - taken), -len(one[1])))
-        if not best - taken:
-            break
-        taken |= best
-        chosen.append(completed(model, stages))
-    return chosen
-
-
 def allowance(model: AdversaryModel) -> Allowance:
     """Return the operations that a model's budgets allow, on any broker."""
     budgets, allowed = model.budgets, Counter[tuple[OperationKind, int]]()
@@ -596,5 +552,8 @@ def allowance(model: AdversaryModel) -> Allowance:
     return allowed
 
 
-def _perturbations(stages: tuple[Stage, ...]) -> int:
-    return sum(one.operation is not None and one.operation.kind not in FREE for one in stages)
+def used(operations: Sequence[Operation]) -> Allowance:
+    """Return the allowance that operations use up."""
+    kinds = (one.kind for one in operations if one.kind not in FREE)
+    moves = (OperationKind.REASSIGN, OperationKind.CANCEL)
+    return Counter((moves[0] if kind in moves else kind, ANY) for kind in kinds)

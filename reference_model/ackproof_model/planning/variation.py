@@ -6,14 +6,12 @@ chance gives the same schedule.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from random import Random
 
 from ackproof_model.adversary.state import AdversaryModel
 from ackproof_model.planning.plan import (
-    ANY,
     MOST_OPERATIONS,
     Plan,
     Stage,
@@ -22,11 +20,11 @@ from ackproof_model.planning.plan import (
     first_stage,
     following,
     held_requests,
+    used,
     with_records,
 )
 from ackproof_model.planning.plan_state import (
     CUTS,
-    FREE,
     HEALS,
     HOLDS,
     PROCESS_STOPS,
@@ -50,10 +48,8 @@ def permitted(model: AdversaryModel, operations: Operations) -> Plan | None:
     """
     if len(operations) > MOST_OPERATIONS:
         return None
-    kinds = (one.kind for one in operations if one.kind not in FREE)
-    moves = (OperationKind.REASSIGN, OperationKind.CANCEL)
-    used = Counter((moves[0] if kind in moves else kind, ANY) for kind in kinds)
-    if used - allowance(model) or used.total() > model.budgets.perturbations:
+    own = used(operations)
+    if own - allowance(model) or own.total() > model.budgets.perturbations:
         return None
     plan = carried_out(model, operations)
     if plan is None or any(stage.strays for stage in plan.stages) or _idle(plan.stages):

@@ -311,6 +311,14 @@ def test_broker_that_was_cut_off_and_killed_starts_when_it_reaches_the_controlle
     assert covering_plans(alone, most=3)
 
 
+def test_a_suite_stays_within_the_budgets():
+    either = Budgets(kills=1, clean_stops=1, in_all=1)
+    safe = AdversaryModel(kafka_version="4.3.1", budgets=either)
+    suite = covering_plans(safe, most=50)
+    assert max(plan.used(one.operations).total() for one in suite) == 1
+    assert all(permitted(safe, one.operations) for one in suite)
+
+
 def test_a_suite_of_what_loses_is_refused():
     with pytest.raises(ModelContradictsItselfError, match="lose power"):
         covering_plans(B7, most=3)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
+from itertools import islice
 
 import pytest
 
@@ -11,8 +13,12 @@ from ackproof_model.coverage import Pair, Shape, reached
 from ackproof_model.planning import (
     HEALS,
     OperationKind,
+    Plan,
     carried_out,
+    permitted,
     plans_to,
+    through,
+    variation,
 )
 
 FULL = Shape(0, (0, 1, 2))
@@ -59,6 +65,22 @@ def test_most_pairs_of_a_kill_have_a_schedule_within_the_budget() -> None:
         kinds = Counter(one.kind for one in plan.operations if one.kind not in HEALS)
         assert kinds[OperationKind.KILL] <= 1
         assert kinds.keys() <= {OperationKind.KILL, OperationKind.WITHHOLD}
+
+
+def test_no_schedule_waits_for_a_request_that_never_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is held in vain changes nothing, so that the same without it comes first."""
+    asked = replace(model("3.4.1", leader_moves=1, kills=1), replicas=2, min_insync_replicas=1)
+    examined = list(islice(through._schedules(asked), 3_000))
+    pairs = {pair for stages in examined for pair in stages[-1].pairs}
+
+    def refused() -> list[Plan]:
+        plans = plans_to(asked, pairs).values()
+        return [plan for plan in plans if not permitted(asked, plan.operations)]
+
+    assert not refused()
+    waiting_first = sorted(examined, key=variation._idle, reverse=True)
+    monkeypatch.setattr(through, "_schedules", lambda _: waiting_first)
+    assert refused(), "some of the schedules that are examined would wait"
 
 
 @pytest.mark.slow
