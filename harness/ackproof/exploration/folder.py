@@ -3,7 +3,8 @@
 ::
 
     exploration.json    the scenario, its model and its budgets: one folder has one denominator
-    ways.json           the planner's schedules, which take seconds to find
+    ways.json           the planner's schedules, searched again if the model has changed
+    ways-N.json         those of earlier models, which earlier proposals came from
     results/            one file for each run; none is ever changed
     findings/           for each kind of finding the smallest scenario that shows it
     runs/               run directories of what was found, of what was new, and of what failed
@@ -15,6 +16,7 @@ Every file is written beside its name and renamed, so that another process reads
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -29,11 +31,12 @@ from ackproof import safe_files
 from ackproof.errors import RunDirectoryError, ScenarioError
 from ackproof.exploration.guarantee import survivable
 from ackproof.exploration.next_schedule import Ways
-from ackproof.exploration.results import Result
+from ackproof.exploration.results import Result, counts
 from ackproof.runs.directory import MOST_BYTES, disk_errors, write_model
 from ackproof.runs.verdict import Record
 from ackproof.scenario.loader import dump
 from ackproof.scenario.model import Scenario
+from ackproof_model import source_digest
 from ackproof_model.adversary import AdversaryModel, Budgets, search
 from ackproof_model.coverage import Reached
 from ackproof_model.planning import Operations, plans_to, realized, shortest_divergence
@@ -96,8 +99,28 @@ class Exploration(Record):
         ]
 
 
-class _Schedules(RootModel[list[Operations]]):
-    """`ways.json`."""
+class _Searched(Record):
+    """`ways.json`: the planner's schedules.
+
+    by: the digest of the model that found them (`_digest`). known: how many results of each seed
+    were stored then; later proposals come from these schedules.
+    """
+
+    by: str
+    known: dict[int, int]
+    schedules: list[Operations]
+
+
+class _Ways(RootModel[_Searched | list[Operations]]):
+    """`ways.json`; at first it had only schedules."""
+
+    @property
+    def by(self) -> str:
+        return self.root.by if isinstance(self.root, _Searched) else ""
+
+    @property
+    def schedules(self) -> list[Operations]:
+        return self.root.schedules if isinstance(self.root, _Searched) else self.root
 
 
 class Folder:
@@ -139,19 +162,22 @@ class Folder:
             )
 
     def ways(self, everything: Reached, say: Callable[[str], None]) -> Ways:
-        """Return the planner's schedules to the pairs of the model; search them once."""
-        path = self.path / "ways.json"
-        if not path.exists():
-            say("planning schedules")
-            plans = [*plans_to(everything.model, everything.pairs).values()]
-            answer = search(survivable(everything.model))
-            losses = [realized(answer) if answer.lost else None]
-            losses.append(shortest_divergence(everything.model))
-            plans += [plan for plan in losses if plan is not None]
-            schedules = dict.fromkeys(plan.operations for plan in plans)
+        """Return the planner's schedules to the pairs of the model.
+
+        They are searched once, and again if the model has changed.
+        """
+        path, by = self.path / "ways.json", _digest(everything.model)
+        if not _found_by(path, by):
+            say(f"planning schedules{' again, by this model' if path.exists() else ''}")
+            schedules = _planned(everything)
             with self._locked("opening"):
-                write_model(path, _Schedules(sorted(schedules, key=str)), indent=None)
-        return Ways.of(everything.model, _read(path, _Schedules).root)
+                if not _found_by(path, by):
+                    if path.exists():
+                        number = len([*self.path.glob("ways-*.json")])
+                        path.rename(self.path / f"ways-{number}.json")
+                    found = _Searched(by=by, known=counts(self.results()), schedules=schedules)
+                    write_model(path, found, indent=None)
+        return Ways.of(everything.model, _read(path, _Ways).schedules)
 
     def results(self) -> Mapping[str, Result]:
         """Return every result that is stored now, by name.
@@ -200,6 +226,26 @@ class Folder:
         with file:
             fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
             yield
+
+
+def _digest(model: AdversaryModel) -> str:
+    """Return the digest of what the planner's schedules depend on."""
+    asked = f"{source_digest.digest()} {survivable(model)}"
+    return hashlib.sha256(asked.encode()).hexdigest()
+
+
+def _found_by(path: Path, digest: str) -> bool:
+    return path.exists() and _read(path, _Ways).by == digest
+
+
+def _planned(everything: Reached) -> list[Operations]:
+    """Return the schedules to all pairs, and those that may break a promise of Kafka."""
+    plans = [*plans_to(everything.model, everything.pairs).values()]
+    answer = search(survivable(everything.model))
+    losses = [realized(answer) if answer.lost else None]
+    losses.append(shortest_divergence(everything.model))
+    plans += [plan for plan in losses if plan is not None]
+    return sorted({plan.operations for plan in plans}, key=str)
 
 
 def _read(path: Path, model: type[_M]) -> _M:

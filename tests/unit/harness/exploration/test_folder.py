@@ -12,11 +12,17 @@ import pytest
 from ackproof.errors import DiskError, RunDirectoryError, ScenarioError
 from ackproof.exploration.document import operations_in_words
 from ackproof.exploration.folder import Exploration, Folder
-from ackproof.exploration.next_schedule import next_schedule
+from ackproof.exploration.next_schedule import Ways, next_schedule
 from ackproof.exploration.results import NOT_RUN, Proposal, Result, Schedule, counts
 from ackproof_model.adversary import AdversaryModel, Budgets
 from ackproof_model.planning import OperationKind
-from unit.harness.exploration.explorations import SCENARIO, folder_at, opened, reached
+from unit.harness.exploration.explorations import (
+    SCENARIO,
+    folder_at,
+    opened,
+    proposed_again,
+    reached,
+)
 from unit.reference_model.planning.schedules import ELECTING, REJOINED, REJOINING
 
 
@@ -50,6 +56,46 @@ def test_the_planner_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("ackproof.exploration.folder.plans_to", None)
     _, again = opened(tmp_path / "explored")
     assert (again, len(again.plans_to(reached().pairs))) == (ways, 37)
+
+
+@pytest.mark.parametrize("first", ["another model", "no model"])
+def test_a_changed_model_plans_again_and_the_results_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: str
+) -> None:
+    """What was proposed before is proposed again from what the planner had found before."""
+    folder = folder_at(tmp_path / "explored")
+    folder.open()
+    said = list[str]()
+    with monkeypatch.context() as old:
+        old.setattr("ackproof_model.source_digest.digest", lambda: "of another model")
+        old.setattr("ackproof.exploration.folder.plans_to", lambda *_: {})
+        ways = folder.ways(reached(), said.append)
+    stored = folder.path / "ways.json"
+    if first == "no model":  # as ackproof stored it at first
+        stored.write_text(json.dumps(json.loads(stored.read_text())["schedules"]))
+    before = stored.read_text()
+    for number in range(2):
+        folder.add(_ran(folder, number, ways))
+    newer = folder.ways(reached(), said.append)
+    assert said == ["planning schedules", "planning schedules again, by this model"]
+    folder.add(_ran(folder, 2, newer))
+    assert folder.ways(reached(), said.append) == newer
+    assert len(said) == 2
+
+    assert len(newer.pairs) > len(ways.pairs)
+    results = folder.results()
+    assert [one.proposal.origin for one in results.values()] == ["drawn", "drawn", "aimed"]
+    assert json.loads(stored.read_text())["known"] == {"7": 2}
+    assert (folder.path / "ways-0.json").read_text() == before
+    for one in results.values():
+        own = ways if one.number < 2 else newer
+        assert proposed_again(one, results, own) == one.proposal
+
+
+def _ran(folder: Folder, number: int, ways: Ways) -> Result:
+    results = folder.results()
+    proposal = next_schedule(7, number, results, begun=[], ways=ways)
+    return result(7, number).model_copy(update={"proposal": proposal, "known": counts(results)})
 
 
 @pytest.mark.parametrize("late", [True, False])
