@@ -3,7 +3,8 @@
 Each micro-batch has one look. It is in the stream's offset, so that Spark gets the same rows of the
 same look again after a restart. It has, for each partition, where the log begins and ends, and the
 leader epoch. If the epoch is a new one, the records' epochs say where it begins: what was read from
-there on is read again, up to where the log had ended before.
+there on is read again, up to where the log had ended before, and some more: Spark's source keeps
+records that it has fetched for a later micro-batch, and they may have been replaced since.
 
 A look also has the position in each file of an acked log. Earlier looks are kept as marks, ever
 fewer the older they are: after a truncation the acked log is read again from the last mark at which
@@ -31,7 +32,7 @@ from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 from ackproof_spark.reading.kafka_source import SETTINGS, KafkaReader, client_settings
 from ackproof_spark.spark.functions import StructType, spark_schema
 from ackproof_spark.tables import columns
-from ackproof_spark.watch.partition import NONE, Kind
+from ackproof_spark.watch.partition import NONE, WINDOW, Kind
 
 NAME = "ackproof-looks"
 
@@ -173,7 +174,11 @@ class LookReader(SimpleDataSourceStreamReader):  # type: ignore[misc]
             first = before["hole"]
             last = min(end, hole_end)
         else:
-            first, hole_end = max(cut, start), max(top, hole_end)
+            first = max(cut, start)
+            if before["hole"] < hole_end:
+                first = min(first, before["hole"])
+            # Of what comes next, Spark may still have what it fetched from the leader before.
+            hole_end = max(top, end, hole_end) + WINDOW
             last = min(end, hole_end)
         return _partition(
             begin=begin,

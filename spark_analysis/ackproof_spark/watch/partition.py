@@ -177,7 +177,10 @@ class Partition:
         findings: list[dict[str, Any]] = []
         if look is not None:
             findings += self._look(look)
-        records = records[records["offset"] >= self.start]
+        offsets = records["offset"]
+        # Where a look has records read again, others may have been fetched before.
+        stale = (records["again"] == 0) & (offsets >= self.twice[0]) & (offsets < self.hole[1])
+        records = records[(offsets >= self.start) & ~stale]
         findings += self._order(records)
         self._read(records)
         self._acks(acks, texts)

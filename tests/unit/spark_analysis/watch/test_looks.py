@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ackproof_spark.watch.looks import LINES, RECORDS, TOPIC_LINES, LookReader, Offset, expanded
-from ackproof_spark.watch.partition import NONE, Kind
+from ackproof_spark.watch.partition import NONE, WINDOW, Kind
 
 
 class Cluster(LookReader):
@@ -69,16 +69,18 @@ def test_a_log_that_was_replaced_is_read_again_up_to_where_it_had_ended(tmp_path
         assert asked(rows, LINES) == [(end_of_file(file) - 20, end_of_file(file), 0)]
     cluster.log = [0] * 70 + [1] * 10
     rows = cluster.look()
-    assert of_look(rows, "reset", "hole", "hole_end") == [70, 80, 100]
+    assert of_look(rows, "reset", "hole", "hole_end") == [70, 80, 100 + WINDOW]
     assert asked(rows, RECORDS) == [(70, 80, 0)]
     assert asked(rows, LINES) == [(40, 60, 1)], "from the mark at which the log ended at 60"
     assert asked(rows, TOPIC_LINES) == [], "the topic had no line since"
     cluster.log += [1] * 5
     rows = cluster.look()
-    assert of_look(rows, "reset", "hole", "hole_end") == [NONE, 85, 100]
+    assert of_look(rows, "reset", "hole", "hole_end") == [NONE, 85, 100 + WINDOW]
     assert asked(rows, RECORDS) == [(80, 85, 0)]
     cluster.log += [1] * 50
-    assert asked(cluster.look(), RECORDS) == [(85, 100, 0)]
+    assert asked(cluster.look(), RECORDS) == [(85, 135, 0)]
+    cluster.log += [1] * WINDOW
+    assert asked(cluster.look(), RECORDS) == [(135, 100 + WINDOW, 0)]
     rows = cluster.look()
     assert (asked(rows, RECORDS), asked(rows, LINES)) == ([], [])
 
@@ -93,8 +95,8 @@ def test_a_new_epoch_without_a_truncation_replaces_nothing(tmp_path: Path) -> No
     cluster.look()
     cluster.log += [3] * 4
     rows = cluster.look()
-    assert of_look(rows, "reset", "hole", "hole_end") == [10, 10, 10]
-    assert asked(rows, RECORDS) == []
+    assert of_look(rows, "reset", "hole", "hole_end") == [10, 14, 14 + WINDOW]
+    assert asked(rows, RECORDS) == [(10, 14, 0)], "others may have been fetched before"
 
 
 def test_a_log_that_ends_earlier_is_cut_even_without_a_new_epoch(tmp_path: Path) -> None:
@@ -102,8 +104,8 @@ def test_a_log_that_ends_earlier_is_cut_even_without_a_new_epoch(tmp_path: Path)
     cluster.log = [0] * 10
     cluster.look()
     cluster.log = [0] * 6
-    assert of_look(cluster.look(), "reset", "hole", "hole_end") == [6, 6, 10]
-    assert of_look(cluster.look(), "reset", "hole", "hole_end") == [NONE, 6, 10]
+    assert of_look(cluster.look(), "reset", "hole", "hole_end") == [6, 6, 10 + WINDOW]
+    assert of_look(cluster.look(), "reset", "hole", "hole_end") == [NONE, 6, 10 + WINDOW]
 
 
 def test_a_topic_that_was_deleted_and_created_is_a_new_one(tmp_path: Path) -> None:

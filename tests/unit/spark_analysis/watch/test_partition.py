@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -30,6 +30,7 @@ class Record:
     name: int
     producer: int = 0
     sequence: int = NONE
+    again: int = 0
 
 
 @dataclass(frozen=True)
@@ -42,10 +43,9 @@ class Ack:
 def rows(items: list[tuple[int, Record | Ack]], *, parts: int = 0) -> Rows:
     columns: dict[str, list[int]] = {}
     for offset, item in items:
-        known = isinstance(item, Record)
         values = {
             "offset": offset,
-            "again": 0 if known else item.again,
+            "again": item.again,
             "id": item.name,
             "digest": 0,
             "key": item.name,
@@ -157,7 +157,7 @@ def test_after_a_truncation_both_logs_are_read_again() -> None:
     watched = Watched()
     acks, records = whole(0, 100)
     watched.batch(acks, records)
-    others = [(n, Record(5000 + n)) for n in range(60, 80)]
+    others = [(n, Record(5000 + n, again=1)) for n in range(60, 80)]
     again = [Ack(ack.offset, ack.name, again=1) for ack in acks[40:]]
     watched.batch(again, others, reset=60, hole=80, hole_end=100)
     watched.batch(pass_s=11, hole=80, hole_end=100)
@@ -168,9 +168,24 @@ def test_after_a_truncation_both_logs_are_read_again() -> None:
     assert late == [*range(80, 100)]
     watched.batch(records=[(105, Record(7000))], hole=80, hole_end=100)
     assert len(watched.found) == 1 + 20 + 20, "the reader is beyond the hole, which may have them"
-    watched.batch(records=[(n, Record(6000 + n)) for n in range(80, 101)])
+    watched.batch(records=[(n, Record(6000 + n, again=1)) for n in range(80, 101)])
     lost = [offset for kind, offset in watched.kinds() if kind == "lost"]
     assert lost == [*range(60, 100)]
+
+
+def test_a_record_that_was_fetched_before_it_was_replaced_is_not_read() -> None:
+    """Spark's source keeps what it has fetched beyond a micro-batch for the next one."""
+    watched = Watched()
+    acks, records = whole(0, 100)
+    watched.batch(acks[:80], records[:80])
+    fetched, others = records[80:], [(n, Record(5000 + n, again=1)) for n in range(60, 100)]
+    new = [Ack(n, 5000 + n) for n in range(80, 100)]
+    again = [Ack(ack.offset, ack.name, again=1) for ack in acks[60:80]]
+    look = {"hole": 100, "hole_end": 200}
+    watched.batch(again + acks[80:] + new, [*others, *fetched], reset=60, **look)
+    watched.batch(pass_s=11, **look)
+    lost = {each["send"] for each in watched.found if each["finding"] == "lost"}
+    assert lost == {f"key {1000 + n}" for n in range(60, 100)}
 
 
 @pytest.mark.parametrize("copy", [3, 150])
@@ -303,6 +318,8 @@ class Simulation:
         self.marks: list[tuple[int, int]] = [(0, 0)]
         self.hole = (0, 0)
         self.cut_at: int | None = None
+        #: Records that the reader has fetched, and that were replaced before it gives them.
+        self.fetched: dict[int, Record] = {}
         self.next = 0
         self.lags: list[Ack] = []
 
@@ -343,9 +360,14 @@ class Simulation:
                 self.write(self.record())
         if faults and self.cut_at is None and self.draw.random() < 0.05 and self.top > 8:
             self.cut_at = max(0, self.top - self.draw.randrange(1, 8))
+            if self.draw.random() < 0.5:
+                self.fetched |= dict(enumerate(self.log[self.position :], self.position))
             del self.log[self.cut_at :]
             self.copies = {place for place in self.copies if place < self.cut_at}
             self.swapped = {place for place in self.swapped if place < self.cut_at}
+
+    def again(self, first: int, end: int) -> list[tuple[int, Record]]:
+        return [(n, replace(self.log[n], again=1)) for n in range(first, end)]
 
     def batch(self, pass_s: float) -> None:
         # An ack may be logged after its record was read.
@@ -353,15 +375,16 @@ class Simulation:
         self.lags = [ack for ack in self.lags if ack not in ready]
         fresh, self.acked = ready, self.acked + ready
         end = len(self.log)
-        records = [(n, self.log[n]) for n in range(self.position, end)]
+        records = [(n, self.fetched.pop(n, self.log[n])) for n in range(self.position, end)]
         self.position = max(self.position, end)
         look: dict[str, Any] = {}
         again: list[Ack] = []
         if (cut := self.cut_at) is not None:
             self.cut_at = None
-            hole_end = max(self.top, self.hole[1])
+            first = min(cut, self.hole[0]) if self.hole[0] < self.hole[1] else cut
+            hole_end = max(self.top, end, self.hole[1]) + 20
             upto = min(end, hole_end)
-            records = [(n, self.log[n]) for n in range(cut, upto)] + records
+            records += self.again(first, upto)
             self.hole = (upto, hole_end)
             since = max(acked for ends, acked in self.marks if ends <= cut)
             again = [Ack(ack.offset, ack.name, again=1) for ack in self.acked[since:]]
@@ -370,12 +393,11 @@ class Simulation:
             self.top = end
         elif self.hole[0] < self.hole[1]:
             upto = min(end, self.hole[1])
-            records = [(n, self.log[n]) for n in range(self.hole[0], upto)] + records
+            records += self.again(self.hole[0], upto)
             self.hole = (max(self.hole[0], upto), self.hole[1])
         self.top = max(self.top, end)
         self.marks.append((self.top, len(self.acked)))
-        if self.hole[0] < self.hole[1]:
-            look |= {"hole": self.hole[0], "hole_end": self.hole[1]}
+        look |= {"hole": self.hole[0], "hole_end": self.hole[1]}
         self.watched.batch(fresh + again, records, pass_s=pass_s, **look)
 
 
