@@ -107,6 +107,8 @@ def identities(rows: Rows, parts: Int64s | int) -> Int64s:
     with np.errstate(over="ignore"):
         mixed = np.zeros(len(rows), np.uint64)
         for bit, name in enumerate(("id", "digest", "key")):
+            if not np.bitwise_and(parts, 1 << bit).any():
+                continue
             part = (
                 rows[name].view(np.uint64) ^ (rows[name].view(np.uint64) >> np.uint64(29))
             ) * _MIX[bit]
@@ -118,6 +120,28 @@ def _names(offsets: Int64s, identity: Int64s) -> Int64s:
     """Return one number for each send, of its offset and identity."""
     with np.errstate(over="ignore"):
         return offsets * np.int64(0x27D4EB2F165667C5) ^ identity
+
+
+def _by_offset(rows: Rows) -> Rows:
+    """Return rows in the order of offsets; of one offset those read before come last.
+
+    Sorting structured rows by a field is slow, and most rows are in order already.
+    """
+    offsets = rows["offset"].copy()  # next to each other in memory
+    if (np.diff(offsets) > 0).all():
+        return rows
+    return rows[np.lexsort((rows["again"], offsets))]
+
+
+def _repeated(numbers: Int64s) -> npt.NDArray[np.bool_]:
+    """Return which numbers occur more than once."""
+    repeated = np.zeros(len(numbers), np.bool_)
+    if (np.diff(numbers) > 0).all():
+        return repeated
+    order = np.argsort(numbers, kind="stable")
+    same = np.diff(numbers[order]) == 0
+    repeated[order[1:][same]] = repeated[order[:-1][same]] = True
+    return repeated
 
 
 @dataclass(slots=True, kw_only=True)
@@ -245,7 +269,7 @@ class Partition:
 
     def _order(self, records: Rows) -> list[dict[str, Any]]:
         """Return doubled and reordered records among those with a sequence, in stretches."""
-        fresh = np.sort(records[(records["sequence"] != NONE)], order="offset")
+        fresh = _by_offset(records[records["sequence"] != NONE])
         # Of an offset that was read twice, as beside a truncation, only the first read counts.
         fresh = fresh[np.append(True, np.diff(fresh["offset"]) > 0)] if len(fresh) else fresh
         known = self.runs[-1][0] + self.runs[-1][1] if self.runs else 0
@@ -298,9 +322,12 @@ class Partition:
         records = records[~self.matched.has(records["offset"])]
         records["seen"], records["mark"] = self.at, NONE
         pool = np.concatenate([self.early, records])
-        # The newest record of an offset counts.
-        _, newest = np.unique(pool["offset"][::-1], return_index=True)
-        self.early = pool[len(pool) - 1 - newest]
+        offsets = pool["offset"].copy()
+        if not (np.diff(offsets) > 0).all():
+            order = np.argsort(offsets, kind="stable")
+            # The newest record of an offset counts.
+            pool = pool[order[np.append(np.diff(offsets[order]) > 0, True)]]
+        self.early = pool
 
     def _acks(self, acks: Rows, texts: Sequence[str | int]) -> None:
         """Add sends that are new: neither matched, nor waiting, nor reported."""
@@ -315,8 +342,9 @@ class Partition:
         names = _names(acks["offset"], identities(acks, acks["parts"]))
         waiting = _names(self.unseen["offset"], identities(self.unseen, self.unseen["parts"]))
         reported = _names(self.reported["offset"], self.reported["identity"])
-        once = np.zeros(len(acks), np.bool_)
-        once[np.unique(names, return_index=True)[1]] = True
+        shared = _repeated(acks["offset"].copy())
+        once, places = ~shared, np.flatnonzero(shared)
+        once[places[np.unique(names[places], return_index=True)[1]]] = True
         known = np.isin(names, np.concatenate([waiting, reported])) | ~once
         new &= ~matched & ~(placed & known)
         added = acks[new]
@@ -346,10 +374,9 @@ class Partition:
         found = np.full(len(unseen), NONE)
         if len(early) and len(unseen):
             place = np.minimum(np.searchsorted(early["offset"], unseen["offset"]), len(early) - 1)
-            there = early[place]
-            same = (there["offset"] == unseen["offset"]) & (
-                identities(there, unseen["parts"]) == identity
-            )
+            same = early["offset"][place] == unseen["offset"]
+            for parts in np.unique(unseen["parts"]).tolist():
+                same &= (unseen["parts"] != parts) | (identities(early, parts)[place] == identity)
             found[same] = place[same]
         # By then the acks of other sends with the same identity are known.
         due = exact | ((unseen["seen"] <= self.at - patience) & self._passed(unseen["offset"]))
@@ -368,10 +395,13 @@ class Partition:
             unseen["tardy"][twins] = 1
             found[asked[sends]] = left[first[places]]
         hit = found != NONE
-        sends, records = unseen[hit], early[found[hit]]
+        sent, records = (
+            {name: rows[name][chosen] for name in ("offset", "sequence", "parts")}
+            for rows, chosen in ((unseen, hit), (early, found[hit]))
+        )
         self.early = np.delete(early, found[hit])
         self.matched.add(
-            np.concatenate([sends["offset"][sends["offset"] != NONE], records["offset"]]),
+            np.concatenate([sent["offset"][sent["offset"] != NONE], records["offset"]]),
             # The acks of records that wait are still to come, in a gap between those of others.
             keep=int(self.early["offset"].min(initial=NO_END)),
         )
@@ -379,7 +409,7 @@ class Partition:
             (records["offset"] >= self.twice[0]) & (records["offset"] < self.twice[1])
         )
         added = np.zeros(int(plain.sum()), _SENT)
-        added["offset"], added["parts"] = records["offset"][plain], sends["parts"][plain]
+        added["offset"], added["parts"] = records["offset"][plain], sent["parts"][plain]
         added["identity"] = identity[hit][plain]
         recent = np.concatenate([self.recent, added])[-WINDOW:]
         self.recent = recent[recent["offset"] >= self.read_to - 2 * WINDOW]
