@@ -105,7 +105,13 @@ def _of_partition(partition: int, sends: list[Any], reads: list[Any]) -> list[in
     return lags
 
 
-@pytest.mark.parametrize("begins", [(0, 0), (1000, 7)], ids=["new", "there before the run"])
+@pytest.mark.parametrize(
+    "begins",
+    [
+        pytest.param((0, 0), id="new"),
+        pytest.param((1000, 7), id="there before the run", marks=pytest.mark.slow),
+    ],
+)
 def test_the_lag_is_the_same_everywhere(spark: Any, begins: tuple[int, ...]) -> None:
     sends, reads = drawn(Random(1), begins=begins)
     page = of_the_page(sends, reads)

@@ -205,6 +205,7 @@ def test_the_page_has_quantiles_up_to_one_percent(run_dir: Path, sends: Sends) -
     assert compared > 50
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_the_warehouse_has_the_quantiles_of_each_second(
     spark: Any, run_dir: Path, sends: Sends

@@ -119,7 +119,7 @@ def differences(own: OwnConfig, folder: Path) -> Iterator[str]:
 
 
 @pytest.mark.parametrize(
-    "path", sample(FILES, every=3), ids=lambda path: f"{path.parent.name}/{path.name}"
+    "path", sample(FILES, every=6), ids=lambda path: f"{path.parent.name}/{path.name}"
 )
 def test_audit_and_scenarios_read_a_file_alike(path: Path, tmp_path: Path) -> None:
     found = differences_of(path, tmp_path)

@@ -77,6 +77,7 @@ def histories() -> dict[str, History]:
     return {f"t{index}": history for index, history in enumerate(found)}
 
 
+@pytest.mark.slow
 def test_the_pass_by_offset_and_the_oracle_agree(spark, tmp_path, histories):
     from ackproof_spark.checks.comparison import compare
 

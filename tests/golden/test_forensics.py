@@ -682,9 +682,8 @@ def test_counts_of_0_are_left_out_if_replica_logs_are_incomplete(spark, tmp_path
     assert replicas == {Anomaly.DIVERGED: 1}  # the number of gaps is unknown
 
 
-@pytest.mark.parametrize(
-    "rows", [pytest.param(FEW, marks=pytest.mark.slow), FEW + 1], ids=["few", "many"]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("rows", [FEW, FEW + 1], ids=["few", "many"])
 def test_a_run_without_evidence_has_stories(spark, tmp_path, rows):
     write_run(tmp_path, {"b2": B2.history})
     _, replicas, stories, _ = judged(spark, tmp_path, {"b2": "1"}, rows=rows)

@@ -30,7 +30,7 @@ from spark_histories import _START, show, write_table
 
 SEED = 20261129
 #: `ci/lab/histories` raises their number.
-HISTORIES = min(300, int(os.environ.get("ACKPROOF_HISTORIES", "60")))
+HISTORIES = min(300, int(os.environ.get("ACKPROOF_HISTORIES", "20")))
 
 #: A group that shares may process a record twice, too.
 SHOWN = (*OF_SHARE_GROUPS, Anomaly.REPROCESSED, Anomaly.REPLAYED)

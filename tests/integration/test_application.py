@@ -134,6 +134,7 @@ def test_an_acked_log_of_another_cluster_is_refused(
     assert "elsewhere-0 is in an acked log, and not at" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_ledger_verifies_without_a_cluster_object(cluster: KafkaCluster, tmp_path: Path) -> None:
     """The negative control of the first test, too."""
     logged(cluster.bootstrap_servers, tmp_path / "acked.jsonl", 2000, 20)

@@ -139,9 +139,7 @@ def test_a_paused_producer_is_fenced_by_a_new_one_with_its_transactional_id(
     assert settled(supervisor) == []
 
 
-@pytest.mark.parametrize(
-    "client", [pytest.param("librdkafka", marks=pytest.mark.slow), "java"], indirect=True
-)
+@pytest.mark.slow
 def test_a_crashed_producer_writes_nothing_until_its_successor_starts(
     brokers: KafkaCluster, employ: Employ
 ) -> None:
@@ -260,6 +258,7 @@ def test_purged_records_are_neither_acked_nor_in_the_topic(
     assert set(later["outcome"].to_pylist()) == {"acked"}
 
 
+@pytest.mark.slow
 def test_skewed_timestamps_are_in_the_log_from_inject_to_heal(
     brokers: KafkaCluster, employ: Employ
 ) -> None:

@@ -110,6 +110,7 @@ def test_cut_replication_stops_acks_all_and_not_acks_1(cluster: KafkaCluster) ->
     until(guard.recovered, "the fault did not heal")
 
 
+@pytest.mark.slow
 def test_a_slow_disk_delays_the_acks_of_fsynced_records(cluster: KafkaCluster) -> None:
     spec = TopicSpec(assignment=[[1]], settings={"flush.messages": 1})
     cluster.create_topics({"flushed": spec})

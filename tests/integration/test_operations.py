@@ -153,6 +153,7 @@ def test_an_operation_uses_another_broker_when_one_is_down(
     node_actions.start(operated, told)
 
 
+@pytest.mark.slow
 def test_a_partition_is_reassigned(operated: KafkaCluster, topic: str, tmp_path: Path) -> None:
     assert send(operated, topic) == (0, 0)
     done(operated, fault("reassign", topic=topic, partition=0, to=[3, 2]))

@@ -34,6 +34,7 @@ def fencings(cluster: KafkaCluster, broker: int, folder: Path) -> int:
     return [one.state for one in log.brokers if one.broker == broker].count("fenced")
 
 
+@pytest.mark.slow
 def test_a_long_pause_gets_a_broker_fenced_and_a_short_one_does_not(
     cluster: KafkaCluster, tmp_path: Path
 ) -> None:

@@ -16,7 +16,20 @@ from pathlib import Path
 
 _SERVER = multiprocessing.get_context("forkserver")
 _PLUGINS = [plugin.module for plugin in entry_points(group="pytest11")]
-_SERVER.set_forkserver_preload(["pytest", *_PLUGINS, "ackproof.api", "ackproof.runs.verdict"])
+_SERVER.set_forkserver_preload(
+    [
+        *(
+            "pytest",
+            "hypothesis",
+            "ruamel.yaml",
+            *_PLUGINS,
+            "ackproof.api",
+            "ackproof.runs.verdict",
+        ),
+        *("ackproof_faults.exported", "ackproof.scenario.loader", "ackproof.prediction.predict"),
+        *("ackproof.clients.supervisor", "ackproof.judgement.overview.collect"),
+    ]
+)
 
 
 def pytest_in(

@@ -140,7 +140,7 @@ def test_every_fault_is_drawn(tmp_path: Path) -> None:
 
 def test_drawn_share_groups_have_words_that_runs_can_contradict(tmp_path: Path) -> None:
     said: set[tuple[str, str]] = set()
-    for seed in (10001, 10002, 10003, 10010, 10013):
+    for seed in (10001, 10002, 10010):
         path = drawing.draw(seed, with_share_group.VERSIONS, tmp_path, share_groups=True)
         scenario = load(path)[0].scenario
         assert scenario.share_groups == ["workers"]

@@ -94,6 +94,7 @@ def test_unavailability(unavailable_s, name):
     assert unavailable_s[name] == pytest.approx(CASES[name][1])
 
 
+@pytest.mark.slow
 def test_unavailability_of_many_sends_is_computed_in_time(spark, tmp_path):
     spark.range(200_000).selectExpr(
         "'t' topic",

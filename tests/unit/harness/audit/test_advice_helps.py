@@ -34,7 +34,7 @@ _ONCE_WRONG = {
 _PAIRS = [
     (file, version)
     for file, version in product(FILES, VERSIONS)
-    if sampling.drawn(f"{file.name} {version}", one_of=120) or (file.name, version) in _ONCE_WRONG
+    if sampling.drawn(f"{file.name} {version}", one_of=240) or (file.name, version) in _ONCE_WRONG
 ]
 
 

@@ -147,7 +147,7 @@ _REWRITTEN = [
     (file, other)
     for file in FILES
     for other in _TEXTS.get(file.suffix, ())
-    if sampling.drawn(f"{file.name} {other.__name__}", one_of=20)
+    if sampling.drawn(f"{file.name} {other.__name__}", one_of=40)
 ]
 
 
@@ -218,7 +218,7 @@ def _consumer(client: Client) -> Client:
 
 @pytest.mark.parametrize(
     "file",
-    [file for file in FILES if sampling.drawn(f"{file.name} written out", one_of=12)],
+    [file for file in FILES if sampling.drawn(f"{file.name} written out", one_of=24)],
     ids=lambda file: file.name,
 )
 def test_values_in_force_may_be_written_out(file: Path) -> None:

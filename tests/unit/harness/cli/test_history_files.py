@@ -95,6 +95,7 @@ class TestChecking:
             "assigned": "violated",
         }
 
+    @pytest.mark.slow
     def test_options_add_settings_that_files_lack(self, check) -> None:
         asked = {name: HISTORIES[name] for name in ("lost", "rewind", "subscribed", "assigned")}
         code, out, _ = check(asked, "--json", "--assume", "sub-via=subscribe", "--assume", "acks=1")

@@ -94,7 +94,7 @@ def test_what_readers_take_of_every_input(monkeypatch: pytest.MonkeyPatch, snaps
 
 @pytest.mark.parametrize(
     "path",
-    [path for path in INPUTS if drawn(path.name, one_of=14)],
+    [path for path in INPUTS if drawn(path.name, one_of=28)],
     ids=lambda path: f"{path.parent.name}/{path.name}",
 )
 def test_each_setting_is_used_or_not_by_an_audit_and_by_a_run(

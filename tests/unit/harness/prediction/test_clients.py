@@ -48,7 +48,9 @@ def test_without_transactions_and_groups_there_is_no_prediction():
     assert "aborted-read" in predict(scenario(version="2.6.2", transactions={})).predicted
 
 
-@pytest.mark.parametrize("version", ["3.5.2", "3.9.1", "4.3.1"])
+@pytest.mark.parametrize(
+    "version", ["3.5.2", pytest.param("3.9.1", marks=pytest.mark.slow), "4.3.1"]
+)
 @pytest.mark.parametrize(
     ("transactions", "faults", "expected"),
     [
@@ -342,14 +344,16 @@ def test_lost_offsets_do_not_affect_a_running_member():
     ("version", "fault", "reprocessed"),
     [
         ("3.9.2", MOVE, "impossible"),
-        ("4.0.0", MOVE, "possible"),
         ("4.1.2", MOVE, "possible"),
         ("4.1.2", CRASH, "impossible"),  # the coordinator stays
-        ("4.2.1", MOVE, "possible"),
-        ("4.2.2", MOVE, "impossible"),
-        ("4.3.0", MOVE, "possible"),
-        ("4.3.1", MOVE, "impossible"),
         ("4.4.0", MOVE, "impossible"),
+        *(
+            pytest.param(version, MOVE, reprocessed, marks=pytest.mark.slow)
+            for version, reprocessed in (
+                *(("4.0.0", "possible"), ("4.2.1", "possible"), ("4.2.2", "impossible")),
+                *(("4.3.0", "possible"), ("4.3.1", "impossible")),
+            )
+        ),
     ],
 )
 def test_b59_a_coordinator_that_moves_may_ack_a_commit_that_was_truncated(

@@ -256,7 +256,11 @@ def test_an_unknown_fault_excludes_nothing() -> None:
 
 @pytest.mark.parametrize(
     ("acks", "min_insync", "lost"),
-    [("all", 1, "possible"), ("all", 2, "impossible"), ("1", 3, "certain")],
+    [
+        ("all", 1, "possible"),
+        ("all", 2, "impossible"),
+        pytest.param("1", 3, "certain", marks=pytest.mark.slow),
+    ],
 )
 def test_default_question_is_answered_exactly(acks: str, min_insync: int, lost: str) -> None:
     found = load(SCENARIOS / "your-configuration.yaml")[0].scenario.model_dump(by_alias=True)
@@ -601,13 +605,13 @@ PARTITION = {"fault": "partition", "target": "leader of orders-0", "heal_after":
 @pytest.mark.parametrize(
     ("faults", "kafka", "unclean", "lost"),
     [
-        ([PAUSE], "2.6.2", False, False),
+        pytest.param([PAUSE], "2.6.2", False, False, marks=pytest.mark.slow),
         ([PAUSE], "3.8.1", False, False),
-        ([CUT], "3.8.1", False, False),
-        ([CUT, KILL], "2.6.2", False, False),
+        pytest.param([CUT], "3.8.1", False, False, marks=pytest.mark.slow),
+        pytest.param([CUT, KILL], "2.6.2", False, False, marks=pytest.mark.slow),
         ([CUT, KILL], "3.8.1", False, False),
         ([CUT, KILL], "2.6.2", True, True),
-        ([CUT, POWER_LOSS], "3.8.1", False, True),
+        pytest.param([CUT, POWER_LOSS], "3.8.1", False, True, marks=pytest.mark.slow),
         ([PARTITION], "2.6.2", False, True),
     ],
     ids=str,
@@ -653,9 +657,16 @@ def test_an_anomaly_certain_for_one_topic_is_certain_for_the_run() -> None:
     ("name", "arm", "expected", "last"),
     [
         ("b07-limit-of-elr", "killed", "possible", "B held it and truncates it"),
-        ("b07-limit-of-elr", "killed on 3.9.1", "possible", "B held it and truncates it"),
         ("b07-limit-of-elr", "stopped cleanly", "impossible", ""),
-        ("b03-zombie-leader", "acks=1", "possible", "A held it and truncates it"),
+        *(
+            pytest.param(
+                *rest, "possible", f"{last} held it and truncates it", marks=pytest.mark.slow
+            )
+            for *rest, last in (
+                ("b07-limit-of-elr", "killed on 3.9.1", "B"),
+                ("b03-zombie-leader", "acks=1", "A"),
+            )
+        ),
     ],
 )
 def test_known_losses_by_three_faults_are_answered_exactly(
@@ -729,7 +740,7 @@ def test_predicting_loads_no_library_of_tables() -> None:
 
 #: A file is loaded by its test: each process that collects this module would load them all.
 @pytest.mark.parametrize(
-    "path", others_slow(shipped.files(), lambda path: str(path.stem), one_of=8)
+    "path", others_slow(shipped.files(), lambda path: str(path.stem), one_of=16)
 )
 def test_no_shipped_scenario_is_answered_by_everything_is_possible(
     path: Path, asked: Asked

@@ -127,7 +127,11 @@ def test_a_replica_that_returns_keeps_its_log_until_its_broker_has_deleted_it():
 
 
 @pytest.mark.parametrize(
-    "budgets", [{"leader_moves": 2, "kills": 1}, {"leader_moves": 1, "kills": 2}]
+    "budgets",
+    [
+        {"leader_moves": 2, "kills": 1},
+        pytest.param({"leader_moves": 1, "kills": 2}, marks=pytest.mark.slow),
+    ],
 )
 def test_a_leader_that_misses_an_epoch_loses_a_record(budgets):
     model = AdversaryModel(kafka_version="4.4.0", budgets=Budgets(**budgets))

@@ -72,7 +72,7 @@ def test_from_0_11_on_two_deaths_lose_nothing(version):
     assert steps(version, fencings=2) == 0
 
 
-@pytest.mark.parametrize("version", ["2.6.2", "3.4.1"])
+@pytest.mark.parametrize("version", [pytest.param("2.6.2", marks=pytest.mark.slow), "3.4.1"])
 def test_searches_leave_out_leaders_that_miss_an_epoch(version, monkeypatch):
     # Of 3.6 and later they also leave out acks for requests of an earlier epoch.
     asked = model(version, budgets=Budgets(leader_moves=2, kills=1, in_all=3))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from functools import cache
 
 import pytest
 
@@ -50,6 +51,7 @@ CASES = {
 }
 
 
+@cache
 def found(model: AdversaryModel) -> Plan:
     made = realized(search(model))
     assert made is not None

@@ -19,7 +19,7 @@ from support.sampling import in_sample
 
 SUBJECTS = (adversary_mutants, version_mutants, transaction_mutants, consumer_group_mutants)
 #: Searches of a minute and more, and a guard whose search repeats one of them. Of the others,
-#: ci/test removes one of three.
+#: ci/test removes one of six.
 SLOW = {"fetch_epoch_check", "fetch_fencing of 2.1.0", "fenced_last_known of 4.1.0"}
 
 
@@ -29,7 +29,7 @@ SLOW = {"fetch_epoch_check", "fetch_fencing of 2.1.0", "fenced_last_known of 4.1
         pytest.param(
             mutant,
             marks=[pytest.mark.slow]
-            if mutant.guard in SLOW or not in_sample(str(mutant), one_of=3)
+            if mutant.guard in SLOW or not in_sample(str(mutant), one_of=6)
             else [],
             id=f"{subject.__name__.split('.')[-1]}: {mutant}",
         )

@@ -70,7 +70,7 @@ def named(row) -> str:
     return f"{client[0]} protocol {client[1]} {budgets}"
 
 
-@pytest.mark.parametrize("row", others_slow(ROWS, named, one_of=3))
+@pytest.mark.parametrize("row", others_slow(ROWS, named, one_of=6))
 def test_what_can_go_wrong(row):
     assert_known(*row)
 

@@ -50,9 +50,14 @@ def loses(asked: Question, **budgets: int) -> bool:
     ("asked", "counts"),
     [
         (question(), {"leader_moves": 1, "kills": 2}),
-        (question(), {"leader_moves": 1, "clean_stops": 2}),
-        (question(minimum=3), {"leader_moves": 2, "kills": 1}),
-        (question(minimum=1), {"leader_moves": 1, "fencings": 1, "kills": 1}),
+        *(
+            pytest.param(asked, counts, marks=pytest.mark.slow)
+            for asked, counts in (
+                (question(), {"leader_moves": 1, "clean_stops": 2}),
+                (question(minimum=3), {"leader_moves": 2, "kills": 1}),
+                (question(minimum=1), {"leader_moves": 1, "fencings": 1, "kills": 1}),
+            )
+        ),
         (question("3.4.1", elr=False), {"leader_moves": 3}),
         (question(), {"leader_moves": 2}),
         (question(), {"leader_moves": 1, "kills": 1}),
@@ -91,7 +96,9 @@ def test_elections_of_the_preferred_replica_alone_lose_after_three_ends(
 @pytest.mark.parametrize(
     ("counts", "lost"),
     [
-        ({"reassignments": 1, "leader_moves": 1, "kills": 1}, True),
+        pytest.param(
+            {"reassignments": 1, "leader_moves": 1, "kills": 1}, True, marks=pytest.mark.slow
+        ),
         pytest.param({"reassignments": 2, "leader_moves": 1}, True, marks=pytest.mark.slow),
         ({"reassignments": 1, "leader_moves": 2}, True),
         ({"reassignments": 1, "kills": 2}, False),
@@ -190,6 +197,7 @@ def with_moves(asked: Question, limits: Counts, *, balanced: bool) -> AdversaryM
     return asked.model(budgets=budgets, spare_brokers=1, misses_epochs=True, balanced=balanced)
 
 
+@pytest.mark.slow
 def test_the_balancer_elects_the_first_replica_only_and_whenever_it_may() -> None:
     """The packed search has the states of the specification."""
     two = replace(question(minimum=1), replicas=2)
@@ -209,6 +217,7 @@ def test_the_balancer_elects_the_first_replica_only_and_whenever_it_may() -> Non
     assert balanced == {True}
 
 
+@pytest.mark.slow
 def test_the_stored_searches_of_moves_are_of_these_rules_and_one_is_searched_again() -> None:
     asked = question()
     known = stored()[moving_key(asked)].searched

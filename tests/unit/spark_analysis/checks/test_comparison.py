@@ -65,8 +65,10 @@ def test_outcomes_are_counted(spark, tmp_path):
 
 @pytest.mark.parametrize(
     ("sizing", "path"),
-    [(Sizing(placed=2.0), "general: 0 of 2 sends have no offset"), (Sizing(), "by offset")],
-    ids=["general", "by offset"],
+    [
+        pytest.param(Sizing(placed=2.0), "general: 0 of 2 sends have no offset", id="general"),
+        pytest.param(Sizing(), "by offset", id="by offset", marks=pytest.mark.slow),
+    ],
 )
 def test_a_file_that_is_no_part_of_a_table_is_not_read(spark, tmp_path, sizing, path):
     sends = ["1/0 to 0: acked at 0", "1/1 to 0: acked at 1"]
@@ -82,7 +84,7 @@ def test_a_file_that_is_no_part_of_a_table_is_not_read(spark, tmp_path, sizing, 
     assert result.path == path
 
 
-@pytest.mark.parametrize(("lost", "most"), [(0, 0), (20, 12)])
+@pytest.mark.parametrize(("lost", "most"), [(0, 0), pytest.param(20, 12, marks=pytest.mark.slow)])
 def test_a_small_run_needs_few_jobs(spark, tmp_path, lost, most):
     sends = [f"1/{i} to 0: acked at {i}" for i in range(40)]
     log = [f"0@{i}: 1/{i}" for i in range(40 - lost)]

@@ -180,7 +180,7 @@ def test_an_effect_is_of_the_record_that_its_consumer_had_read_by_then(
     assert unnamed_deliveries(run, Application.of(run), run["final_log"]) == ""
 
 
-@pytest.mark.parametrize("key", [None, "order-b"])
+@pytest.mark.parametrize("key", [None, pytest.param("order-b", marks=pytest.mark.slow)])
 def test_a_delivery_that_names_no_send_is_reported_where_the_log_has_one(
     spark: SparkSession, tmp_path: Path, key: str | None
 ) -> None:

@@ -194,6 +194,7 @@ def test_queries_and_templates_are_printed_and_copied(ackproof, tmp_path):
     assert "a template is no scenario" in mixed[2]
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_a_folder_of_explore_is_loaded_with_runs_or_alone(ackproof, tmp_path, run_dirs):
     folder = explored(tmp_path / "explored-orders", (PAIRS[:2], []))

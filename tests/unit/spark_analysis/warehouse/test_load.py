@@ -124,6 +124,7 @@ def test_runs_of_the_same_settings_are_one_configuration(loaded):
     assert len(linger) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few_rows")
 def test_a_loaded_comparison_fills_trials(loaded, run_dirs, runs_folder):
     [comparison] = runs_folder.glob("*-comparison")
@@ -158,6 +159,7 @@ def test_faults_have_the_numbers_of_the_page(loaded, run_dirs):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few_rows")
 def test_seconds_add_up_to_the_run(loaded):
     summed = loaded.query(
@@ -241,7 +243,8 @@ def test_links_follow_the_address_of_the_published_runs(loaded, run_dirs):
     assert loaded.query(link) == [{"report": (run_dirs["one"] / "report.html").as_uri()}]
 
 
-@pytest.mark.parametrize("tables_in", [pytest.param("", marks=pytest.mark.slow), "losses_tables"])
+@pytest.mark.slow
+@pytest.mark.parametrize("tables_in", ["", "losses_tables"])
 def test_the_catalog_gets_every_table_and_view_with_comments(loaded, run_dirs, tables_in):
     spark = loaded.spark
     names = loaded.register("losses", tables_in)
