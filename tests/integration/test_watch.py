@@ -9,7 +9,7 @@ import re
 import signal
 import subprocess
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -18,7 +18,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import NewPartitions
 
 from ackproof.cluster.booted import KafkaCluster
@@ -311,6 +311,70 @@ def test_sigkill_loses_and_repeats_nothing(
     assert len({row["watch"] for row in rows}) == 1
 
 
+@pytest.mark.slow
+def test_records_of_the_canary_that_an_unclean_election_takes_are_lost(
+    cluster: KafkaCluster, spark: SparkSession, tmp_path: Path
+) -> None:
+    """Partition 0 loses its last records; partition 1 has a safe replica, and loses nothing."""
+    shaky = {"unclean.leader.election.enable": True, "min.insync.replicas": 1}
+    placed = TopicSpec(assignment=[[1, 2], [3, 1]], settings=shaky)
+    cluster.create_topics({"canary": placed})
+    acked, into, metrics = (tmp_path / name for name in ("acked", "warehouse", "m.prom"))
+    acked.mkdir()
+    Warehouse.create(spark, str(into), Format.PARQUET)
+    process = started(
+        *("watch", acked, "--from-cluster", cluster.bootstrap_servers, "--canary", "canary"),
+        *("--patience", "3s", "--every", "0.5s", "--into", into, "--metrics", metrics),
+    )
+
+    def more_acked(number: int) -> None:
+        before = counted(metrics, "acked")["acked"]
+        await_in(process, lambda: counted(metrics, "acked")["acked"] >= before + number)
+
+    more_acked(10)
+    assert counted(metrics, "lost", "late", "doubled", "reordered", "undecided") == dict.fromkeys(
+        ("lost", "late", "doubled", "reordered", "undecided"), 0
+    )
+    leader = cluster.interfaces.metadata.leader("canary", 0)
+    assert leader is not None
+    (other,) = {1, 2} - {leader}
+    cluster.interfaces.processes.kill(other)
+    until(
+        lambda: cluster.interfaces.metadata.isr("canary", 0),
+        good=lambda isr: list(isr or ()) == [leader],
+    )
+    more_acked(10)
+    cluster.interfaces.processes.kill(leader)
+    cluster.interfaces.processes.start(other)
+    await_in(process, lambda: counted(metrics, "lost")["lost"] > 0)
+    more_acked(10)
+    cluster.interfaces.processes.start(leader)
+    cluster.await_full_isr([("canary", 0), ("canary", 1)])
+    process.send_signal(signal.SIGINT)
+    said = process.communicate()
+    assert process.returncode == 1, said
+    rows = Warehouse.open(spark, str(into)).query("SELECT * FROM watch_findings")
+    lost = {row["send"] for row in rows if row["finding"] == "lost"}
+    sends = [json.loads(line) for file in acked.iterdir() for line in file.open()]
+    assert lost == {f"id {send['id']}" for send in sends if send["partition"] == 0} - {
+        f"id {name}" for name in names(cluster, "canary", 0)
+    }
+    assert {row["partition_id"] for row in rows if row["finding"] == "lost"} == {0}
+
+
+def names(cluster: KafkaCluster, topic: str, partition: int) -> Iterator[str]:
+    """Yield the ids of the records of a partition."""
+    [end] = cluster.admin.end_offsets([(topic, partition)]).values()
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "test"})
+    consumer.assign([TopicPartition(topic, partition, 0)])
+    offset = -1
+    while offset < end - 1:
+        for message in consumer.consume(100, 1):
+            offset = message.offset()
+            yield dict(message.headers())[ID_HEADER].decode()
+    consumer.close()
+
+
 def plant(application: Application, turn: int, planted: Counter[tuple[str, int, int]]) -> int:
     """Send 63 records with one anomaly of each kind; return how many sends the log has."""
     partition = turn % 3
@@ -433,6 +497,11 @@ def test_wrong_input_is_one_line(
         ([tmp_path / "none", *server, "--topic", "orders"], 2, "there is no acked log"),
         ([log, *server, "--topic", "nowhere"], 2, "has no topic 'nowhere'"),
         ([*server, "--topic", "orders"], 2, "name an acked log that grows, or --acked-topic"),
+        ([log, *server], 2, "name a topic to compare, or --canary"),
+        ([tmp_path, *server, "--canary", "nowhere"], 2, "has no topic 'nowhere'"),
+        ([log, *server, "--canary", "orders"], 2, "name a folder that exists first"),
+        ([tmp_path, *server, "--topic", "orders", "--canary", "orders"], 2, "own topic"),
+        ([tmp_path, "--from-cluster", "127.0.0.1:9", "--canary", "orders"], 4, "does not answer"),
         ([log, *server, "--topic", "orders", "--patience", "soon"], 2, "'soon' is not a time"),
     ):
         assert ackproof("watch", *given, "--into", tmp_path / "w") == code

@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,6 +18,7 @@ from ackproof.errors import AckedLogError, ClusterError, ExitCode, ScenarioError
 from ackproof_spark.record import ID_HEADER
 
 if TYPE_CHECKING:
+    from ackproof.clients.canary import Canary
     from ackproof.progress import Reporter
     from ackproof_spark.watch.job import Watching, WatchOptions
 
@@ -50,14 +52,21 @@ class WatchedCluster:
         ),
     ]
     topic: Annotated[
-        list[str],
+        list[str] | None,
         typer.Option(
             "--topic",
             metavar="NAME",
             help="A topic whose records are compared; may be repeated.",
-            show_default=False,
         ),
-    ]
+    ] = None
+    canary: Annotated[
+        str,
+        typer.Option(
+            metavar="TOPIC",
+            help="Write a record a second to each partition of this topic, and compare these, too. "
+            "Nothing else may use the topic. The acked log goes into the folder ACKED.",
+        ),
+    ] = ""
     acked_topic: Annotated[
         list[str] | None,
         typer.Option(
@@ -131,7 +140,8 @@ def watch(
     it exits with 1 if a send was lost, and with 3 if sends are late or undecided.
 
     Examples: [bold]ackproof watch acked/ --from-cluster localhost:9092 --topic orders[/],
-    [bold]ackproof watch --acked-topic acks --topic orders --from-cluster localhost:9092 --for 1h[/]
+    [bold]ackproof watch --acked-topic acks --topic orders --from-cluster localhost:9092[/],
+    [bold]ackproof watch acked/ --canary canary --from-cluster localhost:9092 --for 1h[/]
     """
     from ackproof.progress import ConsoleReporter
     from ackproof.spark_session import preflight
@@ -145,6 +155,7 @@ def watch(
     )
     limit_s = options.budget_seconds(limit, "--for")
     paths = acked or []
+    _check_topics(cluster, paths)
     if not paths and not cluster.acked_topic:
         raise typer.BadParameter(
             "name an acked log that grows, or --acked-topic", param_hint="ACKED"
@@ -160,12 +171,46 @@ def watch(
     preflight(reporter.note)
     with reporter.phase(f"asking {cluster.from_cluster} for its topics"):
         watched = _options(cluster, paths, patience_s=patience_s, every_s=every_s)
-    output = _Output(reporter, metrics, as_json=as_json, patience_s=patience_s)
-    with opening.opened(opening.address(into), create=True) as warehouse:
+    with ExitStack() as running:
+        canary = running.enter_context(_canary(cluster, watched, paths)) if cluster.canary else None
+        output = _Output(reporter, metrics, canary, as_json=as_json, patience_s=patience_s)
+        warehouse = running.enter_context(opening.opened(opening.address(into), create=True))
         watching = Watching(warehouse, watched, output.take)
         reporter.note(f"watching {', '.join(watched.topics)} into {into} as {watching.name}")
         _run(watching, output, limit_s)
-    raise typer.Exit(output.end(watching))
+        code = output.end(watching)
+    raise typer.Exit(code)
+
+
+def _check_topics(cluster: WatchedCluster, paths: Sequence[Path]) -> None:
+    """Raise BadParameter without a topic, or if the canary has none of its own, or no folder."""
+    canary = cluster.canary
+    if not canary and not cluster.topic:
+        raise typer.BadParameter("name a topic to compare, or --canary", param_hint="--topic")
+    others = (*(cluster.topic or ()), *(cluster.acked_topic or ()))
+    if canary.startswith("__") or canary in others:
+        raise typer.BadParameter(
+            f"{canary!r} is not the canary's own topic: it would write among records of others; "
+            "name one that nothing else uses",
+            param_hint="--canary",
+        )
+    if canary and not (paths and paths[0].is_dir()):
+        raise typer.BadParameter(
+            "name a folder that exists first: the canary writes its acked log there",
+            param_hint="ACKED",
+        )
+
+
+def _canary(cluster: WatchedCluster, watched: WatchOptions, paths: Sequence[Path]) -> Canary:
+    from ackproof.clients.canary import Canary
+
+    return Canary(
+        cluster.canary,
+        [int(number) for number in watched.start[cluster.canary]],
+        paths[0],
+        {"bootstrap.servers": watched.bootstrap_servers, **watched.settings},
+        header=cluster.header,
+    )
 
 
 def _options(
@@ -185,20 +230,21 @@ def _options(
             hint="Check --from-cluster and --client-config.",
         )
     names = {name for name, _ in known}
+    topics = [*(cluster.topic or ()), *filter(None, [cluster.canary])]
     acked_topics = cluster.acked_topic or []
-    for topic in (*cluster.topic, *acked_topics):
+    for topic in (*topics, *acked_topics):
         if topic not in names:
             listed = ", ".join(sorted(name for name in names if not name.startswith("__")))
             raise ScenarioError(
                 f"{cluster.from_cluster} has no topic {topic!r}", hint=f"It has: {listed}."
             )
-    for topic in cluster.topic:
+    for topic in topics:
         if "compact" in running.admin.topic_setting(topic, "cleanup.policy"):
             raise ScenarioError(
                 f"{topic} is compacted: a record may be gone because a newer one has its key",
                 hint="Watch topics without compaction; `ackproof check` explains removed records.",
             )
-    places = [place for place in known if place[0] in cluster.topic]
+    places = [place for place in known if place[0] in topics]
     admin = running.admin
     start: dict[str, dict[str, int]] = {}
     found = admin.begin_offsets(places) if cluster.from_begin else admin.end_offsets(places)
@@ -206,7 +252,7 @@ def _options(
         start.setdefault(topic, {})[str(number)] = offset
     return WatchOptions(
         bootstrap_servers=cluster.from_cluster,
-        topics=cluster.topic,
+        topics=topics,
         acked_paths=[str(path.resolve()) for path in paths],
         acked_topics=acked_topics,
         settings=settings,
@@ -255,10 +301,18 @@ class _Output:
     """Prints findings and counts, and writes the metrics."""
 
     def __init__(
-        self, reporter: Reporter, metrics: Path | None, *, as_json: bool, patience_s: float
+        self,
+        reporter: Reporter,
+        metrics: Path | None,
+        canary: Canary | None,
+        *,
+        as_json: bool,
+        patience_s: float,
     ) -> None:
         self._reporter = reporter
         self._metrics = metrics
+        self._canary = canary
+        self._trouble = ""
         self._as_json = as_json
         self._patience_s = patience_s
         self._acked = -1
@@ -290,7 +344,14 @@ class _Output:
         self._reporter.show(line, line=f"  {line}")
 
     def idle(self, watching: Watching) -> None:
-        """Note once if no ack comes any more, and if lines of the acked log are no sends."""
+        """Note once if no ack comes any more, and if lines of the acked log are no sends.
+
+        Note also if the canary proves nothing now, and when it does again.
+        """
+        trouble = self._canary.trouble(self._patience_s) if self._canary else ""
+        if trouble != self._trouble:
+            self.note(trouble or "the canary gets acks again")
+        self._trouble = trouble
         acked = _total(watching.partitions)["acked"]
         if acked != self._acked or not watching.batches:
             self._acked, self._acked_at = acked, time.monotonic()
@@ -317,7 +378,7 @@ class _Output:
         total = _total(watching.partitions)
         if total["lost"]:
             return ExitCode.VIOLATED
-        open_ends = total["late"] or total["undecided"] or not total["acked"]
+        open_ends = total["late"] or total["undecided"] or not total["acked"] or self._trouble
         return ExitCode.INCONCLUSIVE if open_ends else ExitCode.HOLDS
 
 
