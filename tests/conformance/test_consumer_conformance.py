@@ -214,7 +214,9 @@ def test_with_commits_after_processing_a_crash_reprocesses_and_skips_nothing(cli
 
 
 @only_mock
-@pytest.mark.parametrize("commit", [Commit.TRANSACTION, Commit.AFTER])
+@pytest.mark.parametrize(
+    "commit", [Commit.TRANSACTION, pytest.param(Commit.AFTER, marks=pytest.mark.slow)]
+)
 def test_forwarded_records_are_the_processed_records(clients, into, commit):
     topics = into("invoices", "audit")
     clients.produce()

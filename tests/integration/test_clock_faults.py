@@ -23,7 +23,7 @@ from integration.sending import log_end, send
 from kafka_clusters import NOTICED, boot
 from waiting import until
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +83,6 @@ def test_only_the_skewed_broker_writes_skewed_timestamps(
     assert stamped(clocks, name) == (0, 0)
 
 
-@pytest.mark.slow
 def test_a_broker_with_a_slow_clock_refuses_timestamps_from_the_future(
     clocks: KafkaCluster,
 ) -> None:
@@ -95,7 +94,6 @@ def test_a_broker_with_a_slow_clock_refuses_timestamps_from_the_future(
     assert send(clocks, name, partition=0) == (0, 0)
 
 
-@pytest.mark.slow
 def test_a_skewed_clock_outlives_a_restart(
     clocks: KafkaCluster,
 ) -> None:
@@ -110,7 +108,6 @@ def test_a_skewed_clock_outlives_a_restart(
     assert stamped(clocks, name) == (0, 0)
 
 
-@pytest.mark.slow
 def test_a_fast_clock_deletes_new_records_by_retention(clocks: KafkaCluster) -> None:
     name = topic(clocks, **{"retention.ms": 3_600_000, "message.timestamp.type": "CreateTime"})
     assert send(clocks, name, partition=0) == (0, 0)
@@ -121,7 +118,6 @@ def test_a_fast_clock_deletes_new_records_by_retention(clocks: KafkaCluster) -> 
     assert len(records(clocks, name, partition=1)) == 1
 
 
-@pytest.mark.slow
 def test_a_drifting_clock_is_set_right(clocks: KafkaCluster) -> None:
     name = topic(clocks)
     drift = DriftClock(target=1, per_minute="60s")

@@ -110,6 +110,7 @@ def window() -> FaultWindow:
     return guard.window
 
 
+@pytest.mark.slow
 def test_plugin_fault_is_listed(package: Path) -> None:
     listed = json.loads(ackproof(package, "faults", "--json"))["drown"]
     assert listed["properties"]["depth"]["description"] == "metres of water"

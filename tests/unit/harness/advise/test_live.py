@@ -83,7 +83,8 @@ DESCRIBED = (
 
 
 @pytest.mark.parametrize(
-    ("elr", "last", "first"), [("1", "", (1,)), ("", "3", None), ("2,3", "", (2,))]
+    ("elr", "last", "first"),
+    [("1", "", (1,)), ("", "3", None), pytest.param("2,3", "", (2,), marks=pytest.mark.slow)],
 )
 def test_described_eligible_replicas_are_the_only_possibility(elr, last, first) -> None:
     live = cluster(None, (), running=(), minimum=2)

@@ -236,7 +236,10 @@ def test_a_full_buffer_loses_nothing(supervise) -> None:
 
 @pytest.mark.parametrize(
     ("what", "codes"),
-    [("queue", {"_PURGE_QUEUE"}), ("all", {"_PURGE_QUEUE", "_PURGE_INFLIGHT"})],
+    [
+        ("queue", {"_PURGE_QUEUE"}),
+        pytest.param("all", {"_PURGE_QUEUE", "_PURGE_INFLIGHT"}, marks=pytest.mark.slow),
+    ],
 )
 def test_purged_sends_are_failed_or_unknown(supervise, what, codes) -> None:
     supervisor = supervise()

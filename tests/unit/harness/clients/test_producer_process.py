@@ -212,7 +212,9 @@ def test_a_stop_waits_for_sends_in_flight(start, how):
     assert outcomes(table) == {"acked": progress.sent}
 
 
-@pytest.mark.parametrize("stopped", ["never", "sending", "starting"])
+@pytest.mark.parametrize(
+    "stopped", ["never", pytest.param("sending", marks=pytest.mark.slow), "starting"]
+)
 def test_a_producer_ends_without_its_parent(tmp_path, stopped):
     specification = spec(tmp_path)
     path = tmp_path / "spec.json"

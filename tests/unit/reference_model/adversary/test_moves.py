@@ -75,6 +75,7 @@ def test_before_4_3_it_takes_a_cancellation():
     assert (lost.count("reassign"), lost.count("cancel"), lost.count("delete")) == (2, 1, 1)
 
 
+@pytest.mark.slow
 def test_before_4_3_three_moves_without_a_cancellation_lose_nothing(monkeypatch):
     # `worst_case.answer` says so of any number of moves and kills: no schedule cancels one.
     monkeypatch.setattr(sys.modules[successors.__module__], "can_cancel", lambda *_: False)
@@ -85,7 +86,7 @@ def test_before_4_3_three_moves_without_a_cancellation_lose_nothing(monkeypatch)
 @pytest.mark.parametrize(
     "model",
     [
-        pytest.param(moving("3.9.2", 3), id="without ELR"),
+        pytest.param(moving("3.9.2", 3), id="without ELR", marks=pytest.mark.slow),
         pytest.param(moving("4.4.0", 1), id="one move"),
         pytest.param(moving("4.4.0", 2, IN_SYNC), id="the others are in sync"),
         pytest.param(moving("4.4.0", 2, budgets=Budgets(reassignments=2)), id="without a kill"),

@@ -150,11 +150,14 @@ def test_lag_without_end_allows_what_any_number_of_shrinks_allows(minimum, loses
             )
             for acks in ("1", "all")
         ),
-        AdversaryModel(
-            kafka_version="4.3.1",
-            replicas=2,
-            spare_brokers=1,
-            budgets=Budgets(reassignments=1, kills=1),
+        pytest.param(
+            AdversaryModel(
+                kafka_version="4.3.1",
+                replicas=2,
+                spare_brokers=1,
+                budgets=Budgets(reassignments=1, kills=1),
+            ),
+            marks=pytest.mark.slow,
         ),
     ],
 )
@@ -191,7 +194,7 @@ def test_every_trace_is_a_way():
     assert lost(state) == 1
 
 
-@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_search_may_start_in_any_state(workers):
     model = AdversaryModel(kafka_version="3.9.1", budgets=Budgets(power_losses=1, shrinks=2))
     whole = search(model)
@@ -228,7 +231,7 @@ def test_bad_questions_are_refused(wrong, says):
         wrong()
 
 
-@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("workers", [pytest.param(0, marks=pytest.mark.slow), 2])
 @pytest.mark.parametrize(
     "model",
     [

@@ -141,6 +141,7 @@ def test_the_planner_finds_the_schedule_of_a_removed_replica() -> None:
     assert kinds - Counter([K.WITHHOLD]) == {K.LAG: 2, K.REASSIGN: 2, K.KILL: 1}
 
 
+@pytest.mark.slow
 def test_schedules_to_pairs_and_drawn_ones_have_elections_moves_and_holds() -> None:
     every = [drawn(ELECTING, Random(seed)) for seed in range(40)]
     assert all(permitted(ELECTING, each) for each in every)

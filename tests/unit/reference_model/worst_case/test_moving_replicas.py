@@ -185,9 +185,9 @@ def _configuration(version: str, *, elr: bool) -> Configuration:
     [
         ("3.9.1", False, math.inf, True, True),
         ("4.1.1", True, 1, True, True),
-        ("4.2.1", True, math.inf, False, True),
-        ("4.2.1", True, math.inf, True, False),
-        ("4.3.1", True, 1, True, True),
+        pytest.param("4.2.1", True, math.inf, False, True, marks=pytest.mark.slow),
+        pytest.param("4.2.1", True, math.inf, True, False, marks=pytest.mark.slow),
+        pytest.param("4.3.1", True, 1, True, True, marks=pytest.mark.slow),
         ("4.3.1", True, math.inf, True, False),
     ],
 )

@@ -260,6 +260,7 @@ def test_every_stored_step_has_a_sentence() -> None:
     assert sentence(("fetch", 2, 1)) == "C fetches from B."
 
 
+@pytest.mark.slow
 def test_every_stored_loss_ends_with_an_ack_and_the_leader_that_lacks_the_record() -> None:
     known = stored()
     for one in questions():
