@@ -67,9 +67,7 @@ def stamped(cluster: KafkaCluster, topic: str) -> tuple[int, int]:
     return found[0], found[1]
 
 
-@pytest.mark.parametrize(
-    ("by", "minutes"), [("90m", 90), pytest.param("-90m", -90, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize(("by", "minutes"), [("90m", 90), ("-90m", -90)])
 def test_only_the_skewed_broker_writes_skewed_timestamps(
     clocks: KafkaCluster, by: str, minutes: int
 ) -> None:

@@ -98,7 +98,10 @@ def places_of(frame) -> list[tuple[int, int, int]]:
     )
 
 
-@pytest.mark.parametrize("isolation", list(Isolation))
+@pytest.mark.parametrize(
+    "isolation",
+    [Isolation.READ_COMMITTED, pytest.param(Isolation.READ_UNCOMMITTED, marks=pytest.mark.slow)],
+)
 @pytest.mark.parametrize(
     "small",
     [True, pytest.param(False, marks=pytest.mark.slow)],

@@ -108,6 +108,7 @@ def test_unavailability_of_many_sends_is_computed_in_time(spark, tmp_path):
     assert row["unavailability_s"] == pytest.approx(0.8015)
 
 
+@pytest.mark.slow
 def test_a_producer_that_stopped_for_good_is_unavailable_until_the_faults_end(spark, tmp_path):
     """Producer 1 stops at 2 s. Producer 2 sends to the same partition until 8 s."""
     first = ["1/0 to 0: acked at 0 [0-1]", "1/1 to 0: unknown [1-2]"]
@@ -179,6 +180,7 @@ def test_partitions_with_sends_and_without_acks_are_listed(spark, tmp_path) -> N
     assert metrics(spark, run_dir)["unacked_partitions"] == ["t-1"]
 
 
+@pytest.mark.slow
 def test_percentiles_of_a_small_run_are_exact_however_its_rows_are_divided(spark):
     rows = spark.range(40_000, numPartitions=8).selectExpr(
         "1L producer",

@@ -162,6 +162,7 @@ def test_an_incomplete_run_directory_is_refused_by_name(
     assert not (run_dir / "verdict.json").exists()
 
 
+@pytest.mark.slow
 def test_a_flipped_bit_is_damage_and_no_anomaly(spark, tmp_path: Path) -> None:
     run_dir = store(tmp_path / "run", with_())
     paths = []
@@ -190,6 +191,7 @@ def flipped(path: Path) -> bytes:
     return bytes(content)
 
 
+@pytest.mark.slow
 def test_a_run_without_its_final_log_is_inconclusive(spark, tmp_path: Path) -> None:
     run_dir = store(tmp_path / "run", with_())
     gone(run_dir / LOCATION["final_log"])

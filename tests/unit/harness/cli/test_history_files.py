@@ -69,6 +69,7 @@ def test_an_acked_log_gets_the_command_for_it(
     assert "--assume: of an acked log only acks: not ww-deps" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.usefixtures("spark")
 class TestChecking:
@@ -95,7 +96,6 @@ class TestChecking:
             "assigned": "violated",
         }
 
-    @pytest.mark.slow
     def test_options_add_settings_that_files_lack(self, check) -> None:
         asked = {name: HISTORIES[name] for name in ("lost", "rewind", "subscribed", "assigned")}
         code, out, _ = check(asked, "--json", "--assume", "sub-via=subscribe", "--assume", "acks=1")
@@ -107,7 +107,6 @@ class TestChecking:
             "assigned": "violated",
         }
 
-    @pytest.mark.slow
     def test_a_table_is_printed_without_json(self, check) -> None:
         code, out, _ = check({"holds": HOLDS, "unseen": UNSEEN})
         assert code == ExitCode.INCONCLUSIVE

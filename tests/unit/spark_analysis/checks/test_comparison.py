@@ -101,6 +101,7 @@ def test_a_missing_table_is_named(spark, tmp_path):
         compare(spark, tmp_path)
 
 
+@pytest.mark.slow
 def test_the_job_prints_counts_and_writes_to_its_output(spark, tmp_path, capsys):
     run_dir, output = tmp_path / "run", tmp_path / "output"
     run_dir.mkdir()

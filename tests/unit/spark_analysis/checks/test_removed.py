@@ -87,6 +87,7 @@ def test_the_newest_record_of_a_key_is_lost_if_it_is_absent(spark, tmp_path, siz
     assert sorted(row["sequence"] for row in result.shown) == [7, 17, 27, 28]
 
 
+@pytest.mark.slow
 def test_a_send_without_an_offset_may_be_removed_if_the_log_has_its_key(spark, tmp_path):
     sends = ["1/3 to 0: acked", "1/4 to 0: acked", "1/13 to 0: acked at 2"]
     result = compared(spark, tmp_path, sends, ["0@2: 1/13"], "0: 0-3", keys=TEN)

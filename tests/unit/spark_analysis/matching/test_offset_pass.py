@@ -98,6 +98,7 @@ def test_nearly_all_rows_are_dropped_without_an_exchange(spark, run, left):
     assert plan.count("FileScan") == 2
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_the_driver_compares_a_small_run_itself(run, left):
     one, other = left(Sizing()), left(Sizing(from_rows=read_layout(None, run[0]).rows))
@@ -111,13 +112,17 @@ def test_the_driver_compares_a_small_run_itself(run, left):
 @pytest.mark.spark
 @pytest.mark.parametrize(
     ("sizing", "reason"),
-    [(Sizing(few=10), "do not match"), (Sizing(from_rows=0, lookups=3), "more than 3")],
+    [
+        (Sizing(few=10), "do not match"),
+        pytest.param(Sizing(from_rows=0, lookups=3), "more than 3", marks=pytest.mark.slow),
+    ],
 )
 def test_too_many_remaining_rows_or_names_take_the_general_path(left, sizing, reason):
     with pytest.raises(TakeGeneralPath, match=reason):
         left(sizing)
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_undecidable_sends_are_passed_on(spark, run):
     run_dir, _ = run
