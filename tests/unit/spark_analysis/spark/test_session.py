@@ -159,6 +159,7 @@ def chosen(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str]:
     return start
 
 
+@pytest.mark.spark
 def test_ctrl_c_in_the_main_thread_is_no_error_of_spark(spark) -> None:
     """SparkContext's own handler loses the KeyboardInterrupt in an error of Py4J."""
     handler = signal.getsignal(signal.SIGINT)
