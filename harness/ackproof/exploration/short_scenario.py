@@ -41,6 +41,10 @@ _MOST_RATE = 200
 #: out of sync: one whose log ends within a batch of the leader's cannot fetch it.
 _LINGER_MS = 400
 
+#: An idempotent librdkafka producer polls without pause while an ack takes longer than `linger.ms`
+#: (docs/reports-to-kafka/idempotent-producer-busy-loop.md); several take the CPU from the brokers.
+_IDEMPOTENT_LINGER_MS = 100
+
 #: A schedule goes on after the longer timer, times this, and these seconds, in any case.
 _PATIENCE_FACTOR = 1.6
 _PATIENCE_S = 8.0
@@ -84,9 +88,17 @@ def explored(
     margin = _HELD_PATIENCE_S if model.misses_epochs else _PATIENCE_S
     patience_s = longest * _PATIENCE_FACTOR + margin
     made = document(short, plan, name=name, records=schedule.records, patience_s=patience_s)
-    if Profile.of(scenario.kafka).truncation is Truncation.HIGH_WATERMARK:
-        settings = made["workload"].setdefault("settings", {})
-        if not {LINGER_MS, DELIVERY_TIMEOUT_MS} & settings.keys():
-            settings[LINGER_MS] = _LINGER_MS
+    linger = _linger_ms(scenario)
+    settings = made["workload"].setdefault("settings", {})
+    if linger is not None and not {LINGER_MS, DELIVERY_TIMEOUT_MS} & settings.keys():
+        settings[LINGER_MS] = linger
     strict = [key for key, field in Expect.model_fields.items() if field.default == "none"]
     return validate({**made, "expect": dict.fromkeys(strict, "any")})
+
+
+def _linger_ms(scenario: Scenario) -> int | None:
+    workload = scenario.workload
+    if Profile.of(scenario.kafka).truncation is Truncation.HIGH_WATERMARK:
+        return _LINGER_MS
+    polls = workload.settings.idempotence and workload.client.java is None
+    return _IDEMPOTENT_LINGER_MS if polls else None

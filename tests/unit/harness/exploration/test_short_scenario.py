@@ -17,16 +17,19 @@ KILL = Schedule(operations=(Operation(kind=OperationKind.KILL, broker=0),), reco
 
 
 @pytest.mark.parametrize(
-    ("kafka", "settings", "linger_ms"),
+    ("kafka", "client", "settings", "linger_ms"),
     [
-        ("0.10.2.2", {}, 400),
-        ("1.1.1", {}, 5),
-        ("0.10.2.2", {"linger.ms": 20}, 20),
-        ("0.10.2.2", {"delivery.timeout.ms": 300}, 5),
+        ("0.10.2.2", "librdkafka", {}, 400),
+        ("1.1.1", "librdkafka", {}, 5),
+        ("0.10.2.2", "librdkafka", {"linger.ms": 20}, 20),
+        ("0.10.2.2", "librdkafka", {"delivery.timeout.ms": 300}, 5),
+        ("4.4.0", "librdkafka", {"enable.idempotence": True}, 100),
+        ("4.4.0", "librdkafka", {"enable.idempotence": True, "linger.ms": 20}, 20),
+        ("4.4.0", "java", {"enable.idempotence": True}, 5),
     ],
 )
-def test_batches_are_seldom_where_followers_truncate_to_their_high_watermark(
-    kafka: str, settings: dict[str, Any], linger_ms: float
+def test_batches_are_seldom_where_followers_truncate_to_their_high_watermark_or_a_producer_polls(
+    kafka: str, client: str, settings: dict[str, Any], linger_ms: float
 ) -> None:
     scenario = validate(
         {
@@ -36,6 +39,7 @@ def test_batches_are_seldom_where_followers_truncate_to_their_high_watermark(
             "topics": {"orders": {"assignment": [[2, 3, 1]]}},
             "workload": {
                 "topic": "orders",
+                "client": client,
                 "settings": {"acks": "all", "enable.idempotence": False, **settings},
             },
         }
