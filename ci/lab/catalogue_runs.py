@@ -7,7 +7,6 @@ cluster may serve the next run, too.
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
 import time
 from collections import Counter
@@ -19,6 +18,7 @@ from typing import Any
 
 import catalogue_pages
 from rich.console import Console
+from truth import end_as_by_ctrl_c
 
 from ackproof.cluster.pool import ClusterPool
 from ackproof.containers.engine import connect
@@ -65,9 +65,7 @@ def main() -> int:
     )
     parser.add_argument("--budget", default="", metavar="TIME", help="begin no run after this time")
     chosen = parser.parse_args()
-    # As Ctrl-C, so that `timeout` or a closed terminal leaves nothing behind.
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.default_int_handler)
+    end_as_by_ctrl_c()
     arms = selected(
         chosen.names, kafka=chosen.kafka, arm=chosen.arm, shard=chosen.shard, on=chosen.on
     )

@@ -12,15 +12,16 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import truth
-from truth import store, stored
+from truth import end_as_by_ctrl_c, store, stored
 
+from ackproof.errors import ExitCode
 from ackproof.runs.directory import read_verdict
 from ackproof.scenario.loader import dump, validate
 from ackproof.scenario.model import Scenario
@@ -94,9 +95,9 @@ HUNTS = (
 
 
 def main() -> int:
-    """Explore each in turn, store a line each, and print the table.
+    """Explore all, store a line each, and print the table.
 
-    Returns 1 if something was found that no known case explains.
+    Returns 1 if something was found that no known case explains, or if an exploration failed.
     """
     parser = argparse.ArgumentParser(description=__doc__)
     names = [one.name for one in HUNTS]
@@ -110,45 +111,78 @@ def main() -> int:
     given = parser.parse_args()
     if unknown := sorted(set(given.hunts) - set(names)):
         parser.error(f"no such hunt: {unknown[0]}; there are {', '.join(names)}")
-    # As Ctrl-C, so that `timeout` or a closed terminal leaves nothing behind.
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.default_int_handler)
+    end_as_by_ctrl_c()
     chosen = [one for one in HUNTS if one.name in (given.hunts or names)]
+    failed = False
     if not given.table:
         at_once = min(given.at_once, len(chosen))
         seconds = round(parse_duration(given.limit) * at_once / len(chosen))
         given.out.mkdir(parents=True, exist_ok=True)
-        with ThreadPoolExecutor(max_workers=given.at_once) as pool:
-            hunts = (pool.submit(_hunted, one, seconds, given.out) for one in chosen)
-            for done in list(hunts):
-                line = {**done.result(), "commit": given.commit}
-                store(given.results, [line])
-                print(line, flush=True)
+
+        def keep(line: Mapping[str, Any]) -> None:
+            store(given.results, [{**line, "commit": given.commit}])
+            print(line, flush=True)
+
+        failed = not _hunted(chosen, seconds, given.out, at_once=at_once, keep=keep)
     lines = stored(given.results)
     print("\n".join(table(lines)))
     own = (one for one in lines if one["hunt"] in {each.name for each in chosen})
-    return int(any(one["unknown"] for one in own))
+    return int(failed or any(one["unknown"] for one in own))
 
 
-def _hunted(hunt: Hunt, seconds: int, out: Path) -> dict[str, Any]:
-    """Explore for this time, and return the line of results. Raises CalledProcessError."""
+def _hunted(
+    hunts: Sequence[Hunt],
+    seconds: int,
+    out: Path,
+    *,
+    at_once: int,
+    keep: Callable[[Mapping[str, Any]], None],
+) -> bool:
+    """Explore each for this time, and give `keep` a line of results each; whether all ended well.
+
+    A KeyboardInterrupt ends those that run as Ctrl-C does, and begins no other.
+    """
+    running: list[subprocess.Popen[str]] = []
+    with ThreadPoolExecutor(max_workers=at_once) as pool:
+        try:
+            begun = [pool.submit(_explored, hunt, seconds, out, running) for hunt in hunts]
+            for done in as_completed(begun):
+                if (line := done.result()) is not None:
+                    keep(line)
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for process in running:
+                process.send_signal(signal.SIGINT)  # nothing if it has ended
+    return all(done.result() is not None for done in begun)
+
+
+def _explored(
+    hunt: Hunt, seconds: int, out: Path, running: list[subprocess.Popen[str]]
+) -> dict[str, Any] | None:
+    """Explore for this time, as one of the `running`; return the line of results, if it ended."""
     scenario = out / f"{hunt.name}.yaml"
     dump(hunt.scenario(), scenario, defaults=False)
     stored_before = len(_results(hunt, out))
     limits = [text for kind, number in hunt.limits.items() for text in (f"--{kind}", str(number))]
     how = ("--for", f"{seconds}s", "--out", str(out), "--json")
     began = time.monotonic()
-    with (out / f"{hunt.name}.log").open("a", encoding="utf-8") as log:
-        explored = subprocess.run(
+    path = out / f"{hunt.name}.log"
+    with (
+        path.open("a", encoding="utf-8") as log,
+        subprocess.Popen(
             [ACKPROOF, "explore", scenario, *limits, *how],
             stdout=subprocess.PIPE,
             stderr=log,
             text=True,
-            check=False,
-        )
-    if explored.returncode not in (0, 1):
-        raise subprocess.CalledProcessError(explored.returncode, f"explore {hunt.name}")
-    (document,) = json.loads(explored.stdout)
+            start_new_session=True,  # a second Ctrl-C would end what the first one began
+        ) as process,
+    ):
+        running.append(process)
+        said, _ = process.communicate()
+    if process.returncode not in (ExitCode.HOLDS, ExitCode.VIOLATED):
+        print(f"{hunt.name}: explore ended with {process.returncode}; see {path}", flush=True)
+        return None
+    (document,) = json.loads(said)
     did = document["explored"]
     cases = {one["run"]: _cases(out / f"explored-{hunt.name}", one) for one in did["findings"]}
     return {
@@ -207,5 +241,7 @@ if __name__ == "__main__":
     try:
         sys.exit(main())
     except KeyboardInterrupt:
-        sys.stderr.write("hunt: interrupted; every run that was judged is stored\n")
+        sys.stderr.write(
+            "hunt: interrupted; every run that was judged is in its folder, and the next call goes on\n"
+        )
         sys.exit(130)

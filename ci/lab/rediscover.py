@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
-import signal
 import statistics
 import sys
 import time
@@ -20,7 +19,7 @@ from typing import Any
 
 import truth
 from rich.console import Console
-from truth import store, stored
+from truth import end_as_by_ctrl_c, store, stored
 
 from ackproof.containers.engine import connect
 from ackproof.errors import AckproofError
@@ -208,9 +207,7 @@ def main() -> int:
     given = parser.parse_args()
     if unknown := sorted(set(given.defects) - set(names)):
         parser.error(f"no such defect: {unknown[0]}; there are {', '.join(names)}")
-    # As Ctrl-C, so that `timeout` or a closed terminal leaves nothing behind.
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.default_int_handler)
+    end_as_by_ctrl_c()
     done = {tuple(one[key] for key in _SERIES) for one in stored(given.results)}
     code = 0
     for seed in () if given.table else given.seed or [1]:

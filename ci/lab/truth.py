@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -33,6 +34,15 @@ def stored(file: Path) -> list[Result]:
 def store(file: Path, results: Sequence[Mapping[str, Any]]) -> None:
     with file.open("a", encoding="utf-8") as opened:
         opened.writelines(json.dumps(one) + "\n" for one in results)
+
+
+def end_as_by_ctrl_c() -> None:
+    """Let signals raise KeyboardInterrupt, so that `timeout` or a closed terminal leaves nothing.
+
+    Processes that a shell starts in the background ignore Ctrl-C otherwise.
+    """
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
 
 
 def options(description: str | None, *, results: Path, clusters: int) -> argparse.ArgumentParser:

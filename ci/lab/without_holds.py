@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import signal
 import sys
 import time
 from bisect import bisect
@@ -23,7 +22,7 @@ import missed_epochs
 import removed_replica
 import truth
 from rich.console import Console
-from truth import store, stored
+from truth import end_as_by_ctrl_c, store, stored
 
 from ackproof.cluster.pool import ClusterPool
 from ackproof.containers.engine import connect
@@ -65,9 +64,7 @@ def main() -> int:
     if chosen.judge:
         print(json.dumps(_judged(chosen, chosen.judge)))
         return 0
-    # As Ctrl-C, so that `timeout` or a closed terminal leaves nothing behind.
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.default_int_handler)
+    end_as_by_ctrl_c()
     series = {key: getattr(chosen, key) for key in _SERIES}
     found = [one for one in stored(chosen.results) if series.items() <= one.items()]
     until = time.monotonic() + parse_duration(chosen.budget)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +15,31 @@ import hunt
 import pytest
 import truth
 from hunt import HUNTS, table
+
+#: In the place of `ackproof`: says what the environment says, or is interrupted.
+PROGRAM = f"""#!{sys.executable}
+import os, pathlib, signal, sys
+with open(os.environ["ASKED"], "a") as asked:
+    asked.write(" ".join(sys.argv[2:]) + "\\n")
+if os.environ["SAYS"] == "wait":
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    os.kill(int(os.environ["PARENT"]), signal.SIGTERM)
+    signal.sigwait([signal.SIGINT])
+    pathlib.Path(os.environ["ASKED"]).with_name("interrupted").touch()
+    sys.exit(3)
+print(os.environ["SAYS"])
+sys.exit(int(os.environ["CODE"]))
+"""
+
+
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "ackproof"
+    path.write_text(PROGRAM)
+    path.chmod(0o755)
+    monkeypatch.setattr(hunt, "ACKPROOF", path)
+    monkeypatch.setenv("ASKED", str(tmp_path / "asked"))
+    return path
 
 
 def line(name: str, *found: str, certain: int = 20, seconds: int = 1800) -> dict[str, Any]:
@@ -41,7 +68,7 @@ def test_the_table_adds_up_what_was_stored() -> None:
 
 
 #: The anomalies of a run and the cases of its causes: its name has them.
-RUNS = {
+RUNS: dict[str, dict[str, list[str]]] = {
     "nothing": {},
     "known": {"run-B56": ["unexplained-log", "lost"]},
     "unknown": {"run-B7": ["lost"], "run-unexplained": ["diverged", "lost"]},
@@ -50,10 +77,7 @@ RUNS = {
 
 @pytest.mark.parametrize(("runs", "code"), [("nothing", 0), ("known", 0), ("unknown", 1)])
 def test_each_call_is_a_line_with_the_schedules_that_it_added(
-    runs: str,
-    code: int,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    runs: str, code: int, program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     results = tmp_path / "explored-moves" / "results"
     results.mkdir(parents=True)
@@ -71,17 +95,14 @@ def test_each_call_is_a_line_with_the_schedules_that_it_added(
             ],
         },
     }
-    asked: list[list[str]] = []
-
-    def run(command: list[Any], **_: Any) -> subprocess.CompletedProcess[str]:
-        asked.append([*map(str, command)])
-        return subprocess.CompletedProcess(command, int(bool(RUNS[runs])), json.dumps([explored]))
+    monkeypatch.setenv("SAYS", json.dumps([explored]))
+    monkeypatch.setenv("CODE", str(int(bool(RUNS[runs]))))
 
     def causes(run: Path) -> SimpleNamespace:
         return SimpleNamespace(causes=[SimpleNamespace(case=run.name.removeprefix("run-"))])
 
-    monkeypatch.setattr(subprocess, "run", run)
     monkeypatch.setattr(hunt, "read_verdict", causes)
+    monkeypatch.setattr(hunt, "end_as_by_ctrl_c", lambda: None)
     stored = tmp_path / "hunts.jsonl"
     words = ["moves", "--for", "10m", "--at-once", "3", "--out", str(tmp_path)]
     monkeypatch.setattr(sys, "argv", ["hunt", *words, "--results", str(stored)])
@@ -92,8 +113,46 @@ def test_each_call_is_a_line_with_the_schedules_that_it_added(
     assert told["cases"] == sorted({name[4:] for name in RUNS[runs]} - {"unexplained"})
     assert told["unknown"] == (["run-unexplained"] if code else [])
     # Three clusters at once have thirty minutes together, but nothing is explored by more than one.
-    assert asked[0][asked[0].index("--for") + 1] == "600s"
-    assert asked[0][asked[0].index("--reassignments") + 1] == "1"
+    [asked] = (tmp_path / "asked").read_text().splitlines()
+    assert "--for 600s" in asked
+    assert "--reassignments 1" in asked
+
+
+def test_an_exploration_that_fails_is_named_and_the_others_go_on(
+    program: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("SAYS", "")
+    monkeypatch.setenv("CODE", "4")
+    monkeypatch.setattr(hunt, "end_as_by_ctrl_c", lambda: None)
+    words = ["moves", "elections", "--out", str(tmp_path), "--at-once", "1"]
+    monkeypatch.setattr(sys, "argv", ["hunt", *words, "--results", str(tmp_path / "none")])
+    assert hunt.main() == 1
+    said = capsys.readouterr().out
+    assert f"moves: explore ended with 4; see {tmp_path / 'moves.log'}" in said
+    assert "elections: explore ended with 4" in said
+
+
+def test_sigterm_ends_the_exploration_that_runs_and_begins_no_other(
+    program: Path, tmp_path: Path
+) -> None:
+    results = tmp_path / "hunts.jsonl"
+    own = f"import hunt, os, pathlib; hunt.ACKPROOF = pathlib.Path({str(program)!r}); "
+    own += "os.environ['PARENT'] = str(os.getpid()); hunt.main()"
+    words = ["moves", "elections", "--at-once", "1"]
+    words += ["--out", str(tmp_path), "--results", str(results)]
+    ended = subprocess.run(
+        [sys.executable, "-c", own, *words],
+        env={**os.environ, "SAYS": "wait", "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        check=False,
+    )
+    assert ended.returncode == -signal.SIGINT
+    assert (tmp_path / "interrupted").exists()
+    assert len((tmp_path / "asked").read_text().splitlines()) == 1
+    assert not results.exists()
 
 
 def test_every_hunt_is_a_valid_scenario() -> None:
