@@ -152,7 +152,7 @@ def whole(tmp_path_factory) -> dict[str, dict[str, Any]]:
     return {"start": {**dead, "live": None}, "restart": {**dead, "nodes": [], "metadata": ""}}
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_a_damaged_bundle_is_judged_or_refused(whole, data) -> None:
     command = data.draw(st.sampled_from(["start", "outage", "restart"]))
@@ -168,7 +168,7 @@ def test_a_damaged_bundle_is_judged_or_refused(whole, data) -> None:
         assert done.stderr.startswith("error: ")
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_a_bundle_with_damaged_bytes_is_refused(whole, data) -> None:
     content = gzip.compress(json.dumps(whole["start"]).encode())

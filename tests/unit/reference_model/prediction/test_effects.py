@@ -165,7 +165,7 @@ def test_only_an_unclean_election_passes_over_the_last_replica(configure, after,
     assert prediction.likelihood["read-then-gone"] == gone
 
 
-@pytest.mark.parametrize("moves", [pytest.param(True, marks=pytest.mark.slow), False])
+@pytest.mark.parametrize("moves", [True, False])
 def test_a_leader_that_misses_an_epoch_acks_what_a_follower_has_truncated(configure, moves):
     elected = (injection("elect", election(unclean=False)),) if moves else ()
     schedule = (
