@@ -242,6 +242,6 @@ if __name__ == "__main__":
         sys.exit(main())
     except KeyboardInterrupt:
         sys.stderr.write(
-            "hunt: interrupted; every run that was judged is in its folder, and the next call goes on\n"
+            "hunt: interrupted; what was judged is in the folders, and the next call goes on\n"
         )
         sys.exit(130)
