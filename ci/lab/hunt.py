@@ -215,10 +215,8 @@ def _results(hunt: Hunt, out: Path) -> Sequence[Path]:
 
 def table(lines: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Yield how long each was hunted, how much was passed through, and what was found."""
-    columns = "configuration, limits, hours, schedules, pairs for certain, found, known cases"
-    names = [*columns.split(", "), "runs without a known case"]
-    yield f"| {' | '.join(names)} |"
-    yield "|---" * len(names) + "|"
+    yield "| configuration | limits | hours | schedules | pairs for certain | found |"
+    yield "|---|---|---|---|---|---|"
     for hunt in HUNTS:
         own = [one for one in lines if one["hunt"] == hunt.name]
         if own:
@@ -227,14 +225,19 @@ def table(lines: Sequence[Mapping[str, Any]]) -> Iterator[str]:
                 *(hunt.name, last["limits"], f"{sum(one['seconds'] for one in own) / 3600:.1f}"),
                 str(sum(one["schedules"] for one in own)),
                 f"{last['certain']} of {last['pairs']} ({last['certain'] / last['pairs']:.0%})",
-                ", ".join(last["found"]) or "nothing",
-                ", ".join(last["cases"]) or "-",
-                str(len(last["unknown"])),
+                _found(last),
             )
             yield f"| {' | '.join(cells)} |"
     hours = sum(one["seconds"] for one in lines) / 3600
     yield ""
     yield f"{hours:.1f} hours in all."
+
+
+def _found(line: Mapping[str, Any]) -> str:
+    """Return what was found in words, such as `lost (B7; without a known case in 2 runs)`."""
+    unknown = len(line["unknown"])
+    cases = [*line["cases"], *([f"without a known case in {unknown} runs"] if unknown else [])]
+    return f"{', '.join(line['found'])} ({'; '.join(cases)})" if line["found"] else "nothing"
 
 
 if __name__ == "__main__":

@@ -292,7 +292,7 @@ def until_shown(results: Results, name: str) -> Results:
 
 def table(lines: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Yield how often and how soon each defect was found in each mode, and what is out of reach."""
-    columns = "defect, Kafka, mode, found, seconds, schedules, pairs, minutes at most, seeds, load"
+    columns = "defect, mode (seeds), found in minutes, seconds, schedules, pairs, load"
     yield f"| {' | '.join(columns.split(', '))} |"
     yield "|---" * len(columns.split(", ")) + "|"
     for defect in DEFECTS:
@@ -301,12 +301,12 @@ def table(lines: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             if own:
                 found = [one for one in own if one["found"]]
                 cells = (
-                    *(defect.name, defect.kafka, mode, f"{len(found)} of {len(own)}"),
+                    f"{defect.name} on {defect.kafka}",
+                    f"{mode} ({', '.join(str(one['seed']) for one in own)})",
+                    f"{len(found)} of {len(own)} in {_limits(own)}",
                     _spread([one["seconds"] for one in found]),
                     _spread([one["schedules"] for one in own]),
                     f"{_spread([round(100 * one['share']) for one in own])} %",
-                    _spread([round(one["limit_s"] / 60) for one in own]),
-                    ", ".join(str(one["seed"]) for one in own),
                     _spread([round(one["load"]) for one in own]),
                 )
                 yield f"| {' | '.join(cells)} |"
@@ -316,6 +316,11 @@ def table(lines: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     yield ""
     for one in OUT_OF_REACH:
         yield f"- {one.name} on {one.kafka}: {one.why}"
+
+
+def _limits(lines: Sequence[Mapping[str, Any]]) -> str:
+    """Return the limits of explorations in minutes, such as `12, 20`."""
+    return ", ".join(str(limit) for limit in sorted({round(one["limit_s"] / 60) for one in lines}))
 
 
 def _spread(numbers: Sequence[float]) -> str:

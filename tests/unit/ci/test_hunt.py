@@ -53,15 +53,16 @@ def line(name: str, *found: str, certain: int = 20, seconds: int = 1800) -> dict
         "certain": certain,
         "found": [*found],
         "cases": ["B56"] if found else [],
-        "unknown": [],
+        "unknown": ["one", "two"] if found else [],
     }
 
 
 def test_the_table_adds_up_what_was_stored() -> None:
     lines = [line("moves", "lost"), line("recommended", certain=10), line("recommended")]
     assert [*table(lines)][2:] == [
-        "| recommended | up to 2 SIGKILLs | 1.0 | 60 | 20 of 40 (50%) | nothing | - | 0 |",
-        "| moves | up to 2 SIGKILLs | 0.5 | 30 | 20 of 40 (50%) | lost | B56 | 0 |",
+        "| recommended | up to 2 SIGKILLs | 1.0 | 60 | 20 of 40 (50%) | nothing |",
+        "| moves | up to 2 SIGKILLs | 0.5 | 30 | 20 of 40 (50%) | "
+        "lost (B56; without a known case in 2 runs) |",
         "",
         "1.5 hours in all.",
     ]

@@ -149,10 +149,8 @@ def test_the_table_has_medians_and_what_is_out_of_reach() -> None:
         }
 
     text = "\n".join(table([line(1, 90), line(2, 30), line(3, None)]))
-    found = (
-        "| B57 | 4.4.0 | blind | 2 of 3 | 60 (30 to 90) | 4 | 25 % | 20 (10 to 30) | 1, 2, 3 | 7 |"
-    )
-    assert found in text
+    assert "| B57 on 4.4.0 | blind (1, 2, 3) | 2 of 3 in 10, 20, 30 | 60 (30 to 90) |" in text
+    assert "| 60 (30 to 90) | 4 | 25 % | 7 |" in text
     assert "3 explorations, 0.6 hours in all." in text  # 90 + 30 + 1,800 + 3 * 20 s
     assert "- B12 on 3.9.0: it needs a held response of a fetch, producers" in text
-    assert "| B56 |" not in text
+    assert "| B56" not in text
