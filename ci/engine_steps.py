@@ -1,6 +1,6 @@
 """The steps of ci/setup and ci/image that need ackproof's packages.
 
-python ci/engine_steps.py images | spark [delta] [archive] | base FILE
+python ci/engine_steps.py parts | images | spark [delta] [archive] | base FILE
 """
 
 from __future__ import annotations
@@ -18,8 +18,12 @@ _PACKAGES = ("ca-certificates", "default-jre-headless", "procps", "python3-venv"
 
 def main(step: str, *arguments: str) -> None:
     match step:
-        case "images":
+        case "parts":
             # Imported here, because the step of Spark needs no engine.
+            from ackproof.containers import images
+
+            images.prepare()
+        case "images":
             from ackproof.containers import images
 
             broker = images.ensure()

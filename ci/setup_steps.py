@@ -296,6 +296,14 @@ def _forget_dead(pid_file: Path, program: str) -> None:
         pid_file.unlink(missing_ok=True)
 
 
+def image_parts() -> str:
+    """Make what an image is built from while the engine starts; a problem is that of `images`."""
+    if _has_images() or _reachable(_REGISTRY):
+        return "skipped"
+    done = run(VENV, "ci/engine_steps.py", "parts", PYTHONPATH=_SOURCES)
+    return "made, where they can be" if done.returncode == 0 else "left to the next step"
+
+
 def images() -> str:
     """Pull or build the images of brokers and of sidecars."""
     make = (VENV, "ci/engine_steps.py", "images")
@@ -349,7 +357,8 @@ def main(*arguments: str) -> None:
         ready = step("java", lambda: java(demo), system)
         step("spark's jars", lambda: connector(demo), makers, others, pyspark, ready)
         docker = step("container engine", engine, system)
-        step("images", images, docker, makers)
+        parts = step("image parts", image_parts, system, makers)
+        step("images", images, docker, parts)
         for each in steps:
             each.result()
     say("ready", f"{time.monotonic() - _BEGAN:.1f} s")

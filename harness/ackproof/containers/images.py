@@ -30,8 +30,10 @@ from ackproof.containers.image_build import (
     BASE,
     LABEL_IMAGE,
     LABEL_RECIPE,
+    PACKAGES,
     base_problems,
     base_tarball,
+    bootstrap,
     build_base,
     docker_build,
     recipe,
@@ -187,6 +189,16 @@ def build(
         return BrokerImage(reference=_build(client, version, say), source="built", version=version)
 
 
+def prepare(version: str = DEFAULT_KAFKA, *, say: Say = silent) -> None:
+    """Unpack the base image's tarball and fetch Kafka's jars for a build; this needs no engine.
+
+    Does nothing if no image can be built here. Raises ImageError if a part cannot be made.
+    """
+    with exclusive("images", say):
+        if (base_tarball().exists() or not base_problems()) and not jars_problem(version):
+            _parts(version, say, base=True)
+
+
 def ensure_sidecar(*, client: DockerClient | None = None) -> str:
     """Return an image with `nft`, `tc`, `ss` and `bash`; build it if the engine has none.
 
@@ -296,14 +308,22 @@ def _build_problems(client: DockerClient, version: str) -> list[str]:
 
 
 def _build(client: DockerClient, version: str, say: Say) -> str:
-    with ThreadPoolExecutor(1) as other:  # the base is unpacked while Maven resolves the jars
-        base = None if exists(client, BASE) else other.submit(build_base, client, say)
-        jars = kafka_jars(version, say)
-        if base is not None:
-            base.result()
+    jars = _parts(version, say, base=not exists(client, BASE))
     reference = f"{BUILT}:{version}"
     build_from(client, reference, sorted(jars.iterdir()), version=version, say=say)
     return reference
+
+
+def _parts(version: str, say: Say, *, base: bool) -> Path:
+    """Return the folder of Kafka's jars; afterwards the cache has the tarball of the base, too."""
+    tarball = base_tarball()
+    with ThreadPoolExecutor(1) as other:  # the base is unpacked while Maven resolves the jars
+        wanted = base and not tarball.exists()
+        unpacked = other.submit(bootstrap, tarball, PACKAGES, say) if wanted else None
+        jars = kafka_jars(version, say)
+        if unpacked is not None:
+            unpacked.result()
+    return jars
 
 
 def build_from(

@@ -91,7 +91,7 @@ def test_python_waits_for_system_packages_only_if_it_needs_one(
     monkeypatch.setattr(setup_steps, "virtual_environment", environment)
     for name in ("image_packages", "python_packages", "spark", "java", "connector"):
         monkeypatch.setattr(setup_steps, name, lambda demo: "")
-    for name in ("engine", "images"):
+    for name in ("engine", "image_parts", "images"):
         monkeypatch.setattr(setup_steps, name, str)
     setup_steps.main("demo")
     assert order == (["python", "system packages"] if can else ["system packages", "python"])

@@ -49,6 +49,7 @@ def buildable(monkeypatch, tmp_path):
 
     monkeypatch.setattr(images, "docker_build", docker_build)
     monkeypatch.setattr(images, "build_base", build_base)
+    monkeypatch.setattr(images, "bootstrap", lambda tarball, packages, say: tarball.touch())
     monkeypatch.setattr(images, "kafka_jars", lambda version, say: jars)
     monkeypatch.setattr(images, "jars_problem", lambda version: "")
     monkeypatch.setattr(images, "base_problems", tuple)
@@ -178,6 +179,28 @@ class TestBuild:
         with pytest.raises(ImageError, match=r"Kafka 4.3.1 can be built here: no Maven"):
             images.build("4.3.1", client=FakeEngine(images.BASE))
         assert buildable == []
+
+
+class TestPrepare:
+    """What a build needs is made without an engine."""
+
+    def test_the_base_is_unpacked_and_the_jars_are_fetched(self, buildable, monkeypatch):
+        fetched = []
+        monkeypatch.setattr(images, "kafka_jars", lambda version, say: fetched.append(version))
+        images.prepare("4.3.1")
+        assert images.base_tarball().exists()
+        assert fetched == ["4.3.1"]
+        assert buildable == []
+
+    @pytest.mark.parametrize(
+        ("tool", "lacks"),
+        [("base_problems", lambda: ("not root",)), ("jars_problem", lambda version: "no Maven")],
+    )
+    def test_nothing_is_made_where_no_image_can_be_built(self, buildable, monkeypatch, tool, lacks):
+        monkeypatch.setattr(images, tool, lacks)
+        monkeypatch.setattr(images, "kafka_jars", lambda version, say: pytest.fail("fetched"))
+        images.prepare("4.3.1")
+        assert not images.base_tarball().exists()
 
 
 class TestSidecar:
