@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +105,7 @@ def main() -> int:
     parser.add_argument("hunts", nargs="*", metavar="HUNT", help=f"of {', '.join(names)}")
     parser.add_argument("--for", dest="limit", default="60m", help="the time of all together")
     parser.add_argument("--at-once", type=int, default=2, help="clusters at once (%(default)s)")
+    parser.add_argument("--seed", type=int, default=1, help="of what is drawn (%(default)s)")
     parser.add_argument("--out", type=Path, default=RUNS, help="the folder of the explorations")
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--table", action="store_true", help="only print what is stored")
@@ -123,7 +125,9 @@ def main() -> int:
             store(given.results, [{**line, "commit": given.commit}])
             print(line, flush=True)
 
-        failed = not _hunted(chosen, seconds, given.out, at_once=at_once, keep=keep)
+        failed = not _hunted(
+            chosen, seconds, given.out, seed=given.seed, at_once=at_once, keep=keep
+        )
     lines = stored(given.results)
     print("\n".join(table(lines)))
     own = (one for one in lines if one["hunt"] in {each.name for each in chosen})
@@ -135,6 +139,7 @@ def _hunted(
     seconds: int,
     out: Path,
     *,
+    seed: int,
     at_once: int,
     keep: Callable[[Mapping[str, Any]], None],
 ) -> bool:
@@ -145,7 +150,7 @@ def _hunted(
     running: list[subprocess.Popen[str]] = []
     with ThreadPoolExecutor(max_workers=at_once) as pool:
         try:
-            begun = [pool.submit(_explored, hunt, seconds, out, running) for hunt in hunts]
+            begun = [pool.submit(_explored, hunt, seconds, seed, out, running) for hunt in hunts]
             for done in as_completed(begun):
                 if (line := done.result()) is not None:
                     keep(line)
@@ -157,14 +162,14 @@ def _hunted(
 
 
 def _explored(
-    hunt: Hunt, seconds: int, out: Path, running: list[subprocess.Popen[str]]
+    hunt: Hunt, seconds: int, seed: int, out: Path, running: list[subprocess.Popen[str]]
 ) -> dict[str, Any] | None:
     """Explore for this time, as one of the `running`; return the line of results, if it ended."""
     scenario = out / f"{hunt.name}.yaml"
     dump(hunt.scenario(), scenario, defaults=False)
     stored_before = len(_results(hunt, out))
     limits = [text for kind, number in hunt.limits.items() for text in (f"--{kind}", str(number))]
-    how = ("--for", f"{seconds}s", "--out", str(out), "--json")
+    how = ("--for", f"{seconds}s", "--seed", str(seed), "--out", str(out), "--json")
     began = time.monotonic()
     path = out / f"{hunt.name}.log"
     with (
@@ -189,6 +194,7 @@ def _explored(
         "hunt": hunt.name,
         "kafka": document["kafka_version"],
         "limits": document["budget"],
+        "seed": seed,
         "seconds": round(time.monotonic() - began),
         "schedules": did["schedules"] - stored_before,
         "pairs": document["pairs"],
@@ -214,18 +220,21 @@ def _results(hunt: Hunt, out: Path) -> Sequence[Path]:
 
 
 def table(lines: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield how long each was hunted, how much was passed through, and what was found."""
+    """Yield how long each was hunted, how much was passed through, and what was found.
+
+    Not all lines are of one folder: that with the most pairs says how many were passed through.
+    """
     yield "| configuration | limits | hours | schedules | pairs for certain | found |"
     yield "|---|---|---|---|---|---|"
     for hunt in HUNTS:
         own = [one for one in lines if one["hunt"] == hunt.name]
         if own:
-            last = own[-1]
+            most = max(own, key=itemgetter("certain"))
             cells = (
-                *(hunt.name, last["limits"], f"{sum(one['seconds'] for one in own) / 3600:.1f}"),
+                *(hunt.name, most["limits"], f"{sum(one['seconds'] for one in own) / 3600:.1f}"),
                 str(sum(one["schedules"] for one in own)),
-                f"{last['certain']} of {last['pairs']} ({last['certain'] / last['pairs']:.0%})",
-                _found(last),
+                f"{most['certain']} of {most['pairs']} ({most['certain'] / most['pairs']:.0%})",
+                _found(own),
             )
             yield f"| {' | '.join(cells)} |"
     hours = sum(one["seconds"] for one in lines) / 3600
@@ -233,11 +242,14 @@ def table(lines: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     yield f"{hours:.1f} hours in all."
 
 
-def _found(line: Mapping[str, Any]) -> str:
+def _found(lines: Sequence[Mapping[str, Any]]) -> str:
     """Return what was found in words, such as `lost (B7; without a known case in 2 runs)`."""
-    unknown = len(line["unknown"])
-    cases = [*line["cases"], *([f"without a known case in {unknown} runs"] if unknown else [])]
-    return f"{', '.join(line['found'])} ({'; '.join(cases)})" if line["found"] else "nothing"
+    found, cases, unknown = (
+        sorted({each for one in lines for each in one[key]})
+        for key in ("found", "cases", "unknown")
+    )
+    known = [*cases, *([f"without a known case in {len(unknown)} runs"] if unknown else [])]
+    return f"{', '.join(found)} ({'; '.join(known)})" if found else "nothing"
 
 
 if __name__ == "__main__":

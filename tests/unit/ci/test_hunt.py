@@ -58,13 +58,14 @@ def line(name: str, *found: str, certain: int = 20, seconds: int = 1800) -> dict
 
 
 def test_the_table_adds_up_what_was_stored() -> None:
-    lines = [line("moves", "lost"), line("recommended", certain=10), line("recommended")]
+    new_folder = line("recommended", certain=10)
+    lines = [line("moves", "lost"), line("recommended"), new_folder, line("moves", certain=9)]
     assert [*table(lines)][2:] == [
         "| recommended | up to 2 SIGKILLs | 1.0 | 60 | 20 of 40 (50%) | nothing |",
-        "| moves | up to 2 SIGKILLs | 0.5 | 30 | 20 of 40 (50%) | "
+        "| moves | up to 2 SIGKILLs | 1.0 | 60 | 20 of 40 (50%) | "
         "lost (B56; without a known case in 2 runs) |",
         "",
-        "1.5 hours in all.",
+        "2.0 hours in all.",
     ]
 
 
@@ -105,17 +106,19 @@ def test_each_call_is_a_line_with_the_schedules_that_it_added(
     monkeypatch.setattr(hunt, "read_verdict", causes)
     monkeypatch.setattr(hunt, "end_as_by_ctrl_c", lambda: None)
     stored = tmp_path / "hunts.jsonl"
-    words = ["moves", "--for", "10m", "--at-once", "3", "--out", str(tmp_path)]
+    words = ["moves", "--for", "10m", "--at-once", "3", "--seed", "7", "--out", str(tmp_path)]
     monkeypatch.setattr(sys, "argv", ["hunt", *words, "--results", str(stored)])
     assert hunt.main() == code
     [told] = truth.stored(stored)
     assert (told["hunt"], told["schedules"], told["all_schedules"]) == ("moves", 3, 4)
+    assert told["seed"] == 7
     assert told["found"] == sorted({one for found in RUNS[runs].values() for one in found})
     assert told["cases"] == sorted({name[4:] for name in RUNS[runs]} - {"unexplained"})
     assert told["unknown"] == (["run-unexplained"] if code else [])
     # Three clusters at once have thirty minutes together, but nothing is explored by more than one.
     [asked] = (tmp_path / "asked").read_text().splitlines()
     assert "--for 600s" in asked
+    assert "--seed 7" in asked
     assert "--reassignments 1" in asked
 
 
