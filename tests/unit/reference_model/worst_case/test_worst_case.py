@@ -165,7 +165,15 @@ def test_versions_with_the_same_rules_are_one_question() -> None:
 
 def test_every_question_was_searched() -> None:
     known = stored()
-    assert {known[one.key].searched for one in questions()} == {3}
+    assert {known[one.key].searched for one in questions()} == {3, 4}
+
+
+@pytest.mark.parametrize("version", ["3.9.1", "4.1.2", "4.4.0"])
+def test_four_failures_of_the_recommended_configuration_add_no_way_to_lose(version: str) -> None:
+    recommended = question(version, elr=version >= "4", replicas=3, min_insync_replicas=2)
+    known = stored()[recommended.key]
+    assert known.searched == 4
+    assert {one.counts.total for one in known.losing} == {3}
 
 
 @pytest.mark.parametrize(
