@@ -36,6 +36,10 @@ LONG = {
     *("test_effects", "test_fault_target", "test_producer_process", "test_advice_helps"),
 }
 
+#: Files with brokers of their own. They run before the shared ones boot, which would idle beside
+#: them.
+OWN_BROKERS = {"test_demo", "test_kafkas_classes", "test_listed_containers"}
+
 
 SHARED = pytest.StashKey["SharedBrokers"]()
 
@@ -99,11 +103,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     Of Spark's tests those on brokers are first: other processes use the CPU while they wait.
     """
 
-    def order(item: pytest.Item) -> tuple[bool, bool, bool, str]:
+    def order(item: pytest.Item) -> tuple[bool, bool, bool, bool, str]:
         spark, cluster = (
             item.get_closest_marker(name) is not None for name in ("spark", "cluster")
         )
-        return not spark, not cluster, item.path.stem not in LONG, str(item.path)
+        stem = item.path.stem
+        return not spark, not cluster, stem not in OWN_BROKERS, stem not in LONG, str(item.path)
 
     items.sort(key=order)
 
