@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import gc
+import os
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
@@ -35,6 +36,10 @@ LONG = {
     *("test_effects", "test_fault_target", "test_producer_process", "test_advice_helps"),
 }
 
+#: Files with brokers of their own. They run before the shared ones boot, which would idle beside
+#: them.
+OWN_BROKERS = {"test_demo", "test_kafkas_classes", "test_listed_containers"}
+
 
 SHARED = pytest.StashKey["SharedBrokers"]()
 
@@ -47,10 +52,32 @@ def pytest_configure(config: pytest.Config) -> None:
     """Let no test of hypothesis fail for its time or by chance: `ci/lab/fuzz` draws others."""
     if hasattr(config, "workerinput") or config.getoption("dist", "no") != "no":
         config.pluginmanager.register(costs.Costs())
+    if hasattr(config, "workerinput"):
+        _share_the_rewriting(config)
     with suppress(ImportError):
         from hypothesis import settings
 
         settings.load_profile("ci")
+
+
+def _share_the_rewriting(config: pytest.Config) -> None:
+    """Let each process begin to collect elsewhere, if all tests are collected.
+
+    Half of the time of a first collection, pytest rewrites assertions. It stores the result
+    beside the file, where the other processes read it.
+    """
+    if config.args_source is not config.ArgsSource.TESTPATHS:
+        return
+    number = int(os.environ["PYTEST_XDIST_WORKER"].removeprefix("gw"))
+    tests = ROOT / "tests"
+    folders = [tests / name for name in collect_ignore]
+    files = [
+        str(file)
+        for file in sorted(tests.rglob("test_*.py"))
+        if not any(file.is_relative_to(folder) for folder in folders)
+    ]
+    begin = number * len(files) // int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
+    config.args[:] = files[begin:] + files[:begin]
 
 
 @cache
@@ -76,11 +103,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     Of Spark's tests those on brokers are first: other processes use the CPU while they wait.
     """
 
-    def order(item: pytest.Item) -> tuple[bool, bool, bool]:
+    def order(item: pytest.Item) -> tuple[bool, bool, bool, bool, str]:
         spark, cluster = (
             item.get_closest_marker(name) is not None for name in ("spark", "cluster")
         )
-        return not spark, not cluster, item.path.stem not in LONG
+        stem = item.path.stem
+        return not spark, not cluster, stem not in OWN_BROKERS, stem not in LONG, str(item.path)
 
     items.sort(key=order)
 

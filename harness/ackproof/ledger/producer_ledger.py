@@ -23,12 +23,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from ackproof.errors import DiskError, RunDirectoryError
 from ackproof.ledger import arrow_stream, transaction_log
@@ -49,6 +48,9 @@ from ackproof_spark.tables import (
     SCHEMA_VERSION,
     Outcome,
 )
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
 
 Int64s = npt.NDArray[np.int64]
 
@@ -248,6 +250,8 @@ def _unknown(sequence: Int64s) -> pa.RecordBatch:
 
 def _table(rows: pa.Table, origin: Origin) -> pa.Table:
     """Return `rows` in `tables.LEDGER`'s schema, sorted by partition and offset."""
+    import pyarrow.compute as pc
+
     partition = pa.array(origin.partition_of(rows["sequence"].to_numpy()))
     rows = rows.append_column("partition", partition).sort_by(
         [("partition", "ascending"), ("offset", "ascending")]
@@ -301,6 +305,8 @@ def close(run_dir: Path) -> list[Path]:
 
 def parquet_writer(path: Path) -> pq.ParquetWriter:
     """Return a writer of `tables.LEDGER` with the ledger's encodings."""
+    import pyarrow.parquet as pq
+
     distinct = ["sequence", "offset", "sent_at", "resolved_at"]
     return pq.ParquetWriter(
         path,

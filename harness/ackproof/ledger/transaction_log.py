@@ -21,8 +21,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from ackproof.ledger import arrow_stream
 from ackproof_spark.ledger_stream import OUTCOMES
@@ -84,6 +82,8 @@ def applied(transactions: pa.Table, rows: pa.Table) -> pa.Table:
 
     A send outside all recorded transactions was in one without a requested commit.
     """
+    import pyarrow.compute as pc
+
     sequence = rows["sequence"].to_numpy()
     first, end = (transactions[name].to_numpy() for name in ("first_sequence", "end_sequence"))
     words = transactions["outcome"].to_pylist()
@@ -111,6 +111,8 @@ def transactions_of(ledger_stream: Path) -> pa.Table | None:
     stream = arrow_stream.stream_path(run_dir, "transactions", name)
     table = run_dir / LOCATION["transactions"] / f"{name}.parquet"
     if table.exists():
+        import pyarrow.parquet as pq
+
         return _last_of_each(pq.read_table(table, schema=TRANSACTIONS))
     return _last_of_each(arrow_stream.recover(stream, TRANSACTIONS)) if stream.exists() else None
 

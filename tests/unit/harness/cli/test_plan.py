@@ -16,8 +16,9 @@ from ackproof.cli import options
 from ackproof.errors import ScenarioError
 from ackproof.execution import runner
 from ackproof.exploration.guarantee import broken
-from ackproof.planning.search import search
+from ackproof.planning.search import SearchResult, search
 from ackproof.scenario.loader import Configured, load
+from ackproof.scenario.model import Scenario
 from ackproof_model.adversary import Budgets
 from command_line import captured, invoked
 from support.run_directories import RunDirectory, at
@@ -271,6 +272,24 @@ def _ran(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, lost: dict[str, Sequen
     monkeypatch.setattr(options, "engine", lambda _: None)
 
 
+@pytest.fixture(scope="module")
+def found() -> dict[str, SearchResult]:
+    """What was found, by the question: the cases of a race ask the same one."""
+    return {}
+
+
+@pytest.fixture
+def searched_once(found: dict[str, SearchResult], monkeypatch: pytest.MonkeyPatch) -> None:
+    def once(scenario: Scenario, budgets: Budgets, **how: Any) -> SearchResult:
+        question = f"{scenario.model_dump_json()} {budgets}"
+        if question not in found:
+            found[question] = search(scenario, budgets, **how)
+        return found[question]
+
+    monkeypatch.setattr("ackproof.planning.search.search", once)
+
+
+@pytest.mark.usefixtures("searched_once")
 @pytest.mark.parametrize(
     ("loss", "clean", "code"),
     [((1,), (), 0), ((), (), 3), ((), (4,), 1)],
