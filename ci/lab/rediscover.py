@@ -29,6 +29,7 @@ from ackproof.exploration.folder import Exploration, Folder
 from ackproof.exploration.loop import Explorer
 from ackproof.exploration.next_schedule import Strategy
 from ackproof.exploration.results import Result, Results, certain_pairs
+from ackproof.planning.compiler import client_holds
 from ackproof.progress import ConsoleReporter
 from ackproof.runs.directory import read_verdict
 from ackproof.scenario.loader import validate
@@ -50,12 +51,14 @@ _MOST_STATES = 5_000_000
 class Sign:
     """How a finding is recognised as a defect.
 
-    case: the judge reports this cause. fenced: for certain, a broker registered, so that it was not
+    case: the judge reports this cause. also: another anomaly that shows it, whatever its cause.
+    fenced: for certain, a broker registered, so that it was not
     eligible any more, and was elected as the last known leader although it was still fenced.
     """
 
     anomaly: str
     case: str = ""
+    also: str = ""
     fenced: bool = False
 
     def of(self, result: Result, cases: Collection[str]) -> bool:
@@ -64,8 +67,9 @@ class Sign:
             step == "restart" and before.elr == (before.last_known,) == (after.leader,)
             for step, before, after in result.certain
         )
-        return (
-            any(found.anomaly == self.anomaly for found in result.findings)
+        anomalies = {found.anomaly for found in result.findings}
+        return self.also in anomalies or (
+            self.anomaly in anomalies
             and (not self.case or self.case in cases)
             and (not self.fenced or fenced)
         )
@@ -75,7 +79,7 @@ class Sign:
 class Defect:
     """A known defect, and what an exploration is told to find it.
 
-    assignment: the replicas of the only partition; there are three brokers.
+    assignment: the replicas of the only partition; there are three brokers. workload: what differs.
     """
 
     name: str
@@ -87,6 +91,7 @@ class Defect:
     min_insync_replicas: int = 2
     unclean: bool = False
     features: Mapping[str, int] = field(default_factory=dict)
+    workload: Mapping[str, Any] = field(default_factory=dict)
 
     def scenario(self) -> Scenario:
         return validate(
@@ -110,7 +115,11 @@ class Defect:
                     # A broker handles one request of a connection at a time, so one producer has no
                     # more than one batch that waits for a follower.
                     "producers": 4,
-                    "settings": {"acks": self.acks, "enable.idempotence": False},
+                    "settings": {
+                        "acks": self.acks,
+                        "enable.idempotence": "transactions" in self.workload,
+                    },
+                    **self.workload,
                 },
             }
         )
@@ -168,9 +177,26 @@ DEFECTS = (
         sign=Sign(anomaly="lost", case="B57"),
         assignment=(1, 2),  # with a third replica the states within the limits are too many
     ),
+    Defect(
+        name="B14",
+        kafka="3.4.1",
+        limits=Budgets(kills=1),
+        sign=Sign(anomaly="aborted-read", also="hanging-transaction"),
+        workload={"transactions": {"size": 20, "timeout": "60s"}},
+    ),
+    Defect(
+        name="B15",
+        kafka="4.1.2",
+        limits=Budgets(kills=1),
+        sign=Sign(anomaly="lost", case="B13", also="aborted-read"),
+        workload={
+            "client": {"java": "4.3.1"},
+            "producers": 1,  # each is a JVM
+            "transactions": {"size": 20, "timeout": "60s", "abort": 0.5},
+        },
+    ),
 )
 
-_TRANSACTIONS = "the model counts no states of transactions, and no operation holds {} requests"
 OUT_OF_REACH = (
     OutOfReach(
         name="B12",
@@ -178,12 +204,10 @@ OUT_OF_REACH = (
         why="it needs a held response of a fetch, producers that stand still until then, a second "
         "partition that keeps the fetcher, and ten operations: a schedule has at most eight",
     ),
-    OutOfReach(name="B14", kafka="3.4.1", why=_TRANSACTIONS.format("Produce")),
-    OutOfReach(name="B15", kafka="4.1.2", why=_TRANSACTIONS.format("WriteTxnMarkers")),
     OutOfReach(
         name="B32",
         kafka="Java client 3.9.1",
-        why="it needs several partitions, and no operation delays Produce requests",
+        why="it needs several partitions, and no operation delays all Produce requests to a broker",
     ),
     OutOfReach(
         name="KAFKA-20742",
@@ -240,7 +264,7 @@ def _explored(
     folder = Folder(path, Exploration.of(scenario, everything.model))
     folder.open()
     reporter = ConsoleReporter(Console(stderr=True))
-    ways = folder.ways(everything, reporter.note).by(mode)
+    ways = folder.ways(everything, reporter.note, client_holds(scenario)).by(mode)
     first, until = time.time(), time.monotonic() + limit_s
     with folder.seed(seed, first=seed):
         Explorer(

@@ -122,13 +122,14 @@ def _explore(
 ) -> None:
     """Run schedules on brokers for this time, and store their results in the folder."""
     from ackproof.exploration.loop import Explorer
+    from ackproof.planning.compiler import client_holds
     from ackproof.progress import ConsoleReporter
 
     scenario = configured.scenario
     folder.open()
     reporter = ConsoleReporter(options.stderr())
     engine = options.engine([configured])
-    ways = folder.ways(everything, reporter.note)
+    ways = folder.ways(everything, reporter.note, client_holds(scenario))
     with folder.seed(seed, first=scenario.seed) as own:
         explorer = Explorer(
             scenario=scenario,

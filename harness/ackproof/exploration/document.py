@@ -165,6 +165,8 @@ _OPERATIONS = {
     OperationKind.HOLD_FETCHES: "hold fetches by",
     OperationKind.HOLD_METADATA: "hold metadata of",
     OperationKind.HOLD_ISR: "hold ISR requests of",
+    OperationKind.HOLD_WRITES: "hold writes to",
+    OperationKind.HOLD_MARKERS: "hold markers to",
 }
 
 

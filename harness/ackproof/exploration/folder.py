@@ -18,7 +18,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from itertools import count
@@ -39,7 +39,13 @@ from ackproof.scenario.model import Scenario
 from ackproof_model import source_digest
 from ackproof_model.adversary import AdversaryModel, Budgets, search
 from ackproof_model.coverage import Reached
-from ackproof_model.planning import Operations, plans_to, realized, shortest_divergence
+from ackproof_model.planning import (
+    OperationKind,
+    Operations,
+    plans_to,
+    realized,
+    shortest_divergence,
+)
 
 _M = TypeVar("_M", bound=BaseModel)
 
@@ -161,10 +167,16 @@ class Folder:
                 "same limits.",
             )
 
-    def ways(self, everything: Reached, say: Callable[[str], None]) -> Ways:
+    def ways(
+        self,
+        everything: Reached,
+        say: Callable[[str], None],
+        holds: Sequence[OperationKind] = (),
+    ) -> Ways:
         """Return the planner's schedules to the pairs of the model.
 
-        They are searched once, and again if the model has changed.
+        They are searched once, and again if the model has changed. holds: the operations that hold
+        requests of transactions, if there are any.
         """
         path, by = self.path / "ways.json", _digest(everything.model)
         if not _found_by(path, by):
@@ -177,7 +189,7 @@ class Folder:
                         path.rename(self.path / f"ways-{number}.json")
                     found = _Searched(by=by, known=counts(self.results()), schedules=schedules)
                     write_model(path, found, indent=None)
-        return Ways.of(everything.model, _read(path, _Ways).schedules)
+        return Ways.of(everything.model, _read(path, _Ways).schedules, holds)
 
     def results(self) -> Mapping[str, Result]:
         """Return every result that is stored now, by name.

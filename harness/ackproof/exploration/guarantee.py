@@ -7,6 +7,8 @@ logs. A replica that is neither in sync nor eligible may lose its own: it copies
 it is in sync again. The last known leader may not: it is elected if no replica is eligible any
 more. The model predicts the losses of known defects, so that they contradict no prediction. They
 break this promise all the same. So do replicas in sync whose logs differ, whatever the settings.
+As long as records are kept, those of aborted transactions are not read as committed either, and no
+transaction stays open for ever.
 """
 
 from __future__ import annotations
@@ -20,6 +22,12 @@ from ackproof.runs.verdict import Finding, Verdict
 from ackproof_model.adversary import AdversaryModel
 from ackproof_model.coverage import Pair
 from ackproof_model.planning import OperationKind, Plan
+
+#: What Kafka promises not to happen to transactions.
+_OF_TRANSACTIONS = {
+    "aborted-read": "records of aborted transactions are read as committed",
+    "hanging-transaction": "a transaction is open that nobody ends",
+}
 
 
 def survivable(model: AdversaryModel) -> AdversaryModel:
@@ -88,6 +96,9 @@ def broken(plan: Plan, verdict: Verdict, certain: Collection[Pair]) -> Iterator[
             f"{lost} records that acks=all acknowledged are lost, although {why} "
             f"({cases or 'no known cause'})",
         )
+    for anomaly, what in _OF_TRANSACTIONS.items():
+        if verdict.observed.get(anomaly, 0) and (why := _promise(plan, cut)):
+            yield _finding(verdict, anomaly, f"{what}, although {why}")
     if verdict.observed.get("diverged", 0):
         yield _finding(verdict, "diverged", "replicas in sync hold different records")
 

@@ -4,12 +4,12 @@ The schedule is a function of the seed, the number of the run and these results,
 exploration can be followed again.
 
 What was found is examined before anything else (`examined`). Then come the planner's schedules that
-break a promise of Kafka. Otherwise it aims at the pairs that are missing: the
-planner's schedule that passes through the most of them for its length comes first. A schedule that
-has run and did not pass through them comes again only as long as it has many; one whose run does
-not count comes once. Once none is left it mutates the schedule of a run that passed through new
-pairs, as a fuzzer does: the more pairs were new, the more often. Other strategies are there to be
-compared with this one.
+break a promise of Kafka, and those that hold a request of a transaction. Otherwise it aims at the
+pairs that are missing: the planner's schedule that passes through the most of them for its length
+comes first. A schedule that has run and did not pass through them comes again only as long as it
+has many; one whose run does not count comes once. Once none is left it mutates the schedule of a
+run that passed through new pairs, as a fuzzer does: the more pairs were new, the more often. Other
+strategies are there to be compared with this one.
 """
 
 from __future__ import annotations
@@ -26,15 +26,23 @@ from ackproof.exploration.guarantee import breaks
 from ackproof.exploration.results import NOT_RUN, Proposal, Results, Schedule, certain_pairs
 from ackproof_model.adversary import AdversaryModel
 from ackproof_model.coverage import Pair
-from ackproof_model.planning import Operations, Plan, carried_out, drawn, mutated
+from ackproof_model.planning import (
+    Operation,
+    OperationKind,
+    Operations,
+    Plan,
+    carried_out,
+    drawn,
+    mutated,
+)
 
 #: How many acked records a schedule may wait for. Few leave less time for steps without a timer.
 RECORDS = (5, 20, 60)
 
 #: The share of the schedules that are mutated although some could be aimed.
 _MUTATED = 0.2
-#: A schedule that breaks a promise by the model has so many tries: brokers may need some luck.
-_BREAKING_TRIES = 3
+#: A schedule that comes first has so many tries: brokers may need some luck.
+_FIRST_TRIES = 3
 #: A run without operations takes as long as this many.
 _FIXED = 2
 #: How often a mutation of another parent is tried, so that no schedule runs twice.
@@ -44,8 +52,8 @@ _TRIES = 20
 class Strategy(StrEnum):
     """Where schedules come from.
 
-    DIRECTED: as described above. BLIND: the same without the planner's schedules that break a
-    promise of Kafka. DRAWN: each is drawn, and no finding is examined.
+    DIRECTED: as described above. BLIND: the same without the schedules that break a promise of
+    Kafka or hold a request. DRAWN: each is drawn, and no finding is examined.
     """
 
     DIRECTED = "directed"
@@ -57,20 +65,35 @@ class Strategy(StrEnum):
 class Ways:
     """The planner's schedules within the budgets of a model, and the pairs each passes through.
 
-    breaking: those that break a promise of Kafka, by the model.
+    breaking: those that break a promise of Kafka, by the model. holds: the operations that hold
+    requests of transactions, if there are any. holding: for each a schedule that only does this, to
+    the first leader.
     """
 
     model: AdversaryModel
     pairs: Mapping[Operations, frozenset[Pair]]
     breaking: tuple[Operations, ...] = ()
+    holds: tuple[OperationKind, ...] = ()
+    holding: tuple[Operations, ...] = ()
     strategy: Strategy = Strategy.DIRECTED
 
     @classmethod
-    def of(cls, model: AdversaryModel, schedules: Sequence[Operations]) -> Ways:
+    def of(
+        cls,
+        model: AdversaryModel,
+        schedules: Sequence[Operations],
+        holds: Sequence[OperationKind] = (),
+    ) -> Ways:
         plans = {each: plan for each in schedules if (plan := carried_out(model, each)) is not None}
         pairs = {each: plan.pairs for each, plan in plans.items()}
         breaking = (each for each, plan in plans.items() if breaks(plan))
-        return cls(model=model, pairs=pairs, breaking=tuple(sorted(breaking, key=len)))
+        return cls(
+            model=model,
+            pairs=pairs,
+            breaking=tuple(sorted(breaking, key=len)),
+            holds=tuple(holds),
+            holding=tuple((Operation(kind=hold, broker=0),) for hold in holds),
+        )
 
     def by(self, strategy: Strategy) -> Ways:
         """Return the ways that a strategy uses."""
@@ -78,7 +101,7 @@ class Ways:
             return self
         kept = self.pairs.keys() - self.breaking if strategy is Strategy.BLIND else ()
         pairs = {each: self.pairs[each] for each in self.pairs if each in kept}
-        return replace(self, pairs=pairs, breaking=(), strategy=strategy)
+        return replace(self, pairs=pairs, breaking=(), holding=(), strategy=strategy)
 
     def through(self, operations: Operations) -> frozenset[Pair]:
         """Return the pairs that a schedule passes through by the model."""
@@ -112,13 +135,14 @@ def next_schedule(
     """
     chance = Random(f"explore {seed} {number}")  # noqa: S311 - repeatable, not secret
     if ways.strategy is Strategy.DRAWN:
-        return _drawn(ways.model, chance)
+        return _drawn(ways, chance)
     if examines := examination(ways.model, results, begun):
         return examines
     before = [*(one.proposal.schedule for one in results.values()), *begun]
     tried = Counter(one.operations for one in before)
-    least = min(ways.breaking, key=lambda each: tried[each], default=None)
-    if least is not None and tried[least] < _BREAKING_TRIES:
+    first = (*ways.breaking, *ways.holding)
+    least = min(first, key=lambda each: tried[each], default=None)
+    if least is not None and tried[least] < _FIRST_TRIES:
         schedule = Schedule(operations=least, records=chance.choice(RECORDS[1:]))
         return Proposal(schedule=schedule, origin="aimed")
     seen, parents = _passed(results, ways)
@@ -130,7 +154,7 @@ def next_schedule(
     }
     if aims and (not parents or chance.random() >= _MUTATED):
         return _aim(aims, chance)
-    return _mutation(ways.model, results, parents, frozenset(before), chance)
+    return _mutation(ways, results, parents, frozenset(before), chance)
 
 
 def _aim(new_pairs: Mapping[Operations, int], chance: Random) -> Proposal:
@@ -159,7 +183,7 @@ def _passed(results: Results, ways: Ways) -> tuple[frozenset[Pair], dict[str, in
 
 
 def _mutation(
-    model: AdversaryModel,
+    ways: Ways,
     results: Results,
     parents: Mapping[str, int],
     before: frozenset[Schedule],
@@ -168,15 +192,17 @@ def _mutation(
     """Return a change of a parent's schedule that has not run, else a schedule that is drawn."""
     for _ in range(_TRIES if parents else 0):
         (parent,) = chance.choices(list(parents), list(parents.values()))
-        operations = mutated(model, results[parent].proposal.schedule.operations, chance)
+        changed = results[parent].proposal.schedule.operations
+        operations = mutated(ways.model, changed, chance, ways.holds)
         if operations is None:
             continue
         schedule = Schedule(operations=operations, records=chance.choice(RECORDS))
         if schedule not in before:
             return Proposal(schedule=schedule, origin="mutated", parent=parent)
-    return _drawn(model, chance)
+    return _drawn(ways, chance)
 
 
-def _drawn(model: AdversaryModel, chance: Random) -> Proposal:
-    schedule = Schedule(operations=drawn(model, chance), records=chance.choice(RECORDS))
+def _drawn(ways: Ways, chance: Random) -> Proposal:
+    operations = drawn(ways.model, chance, ways.holds)
+    schedule = Schedule(operations=operations, records=chance.choice(RECORDS))
     return Proposal(schedule=schedule, origin="drawn")

@@ -5,6 +5,8 @@ Timers and load change how long a run takes, and not what the model reaches.
 
 from __future__ import annotations
 
+from typing import Any
+
 from ackproof.exploration.results import Schedule
 from ackproof.planning.compiler import document
 from ackproof.planning.search import timers
@@ -16,9 +18,10 @@ from ackproof_model.kafka_settings import (
     DELIVERY_TIMEOUT_MS,
     LINGER_MS,
     REPLICA_LAG_TIME_MAX_MS,
+    REQUEST_TIMEOUT_MS,
     SESSION_TIMEOUTS,
 )
-from ackproof_model.planning import carried_out
+from ackproof_model.planning import OperationKind, carried_out
 
 #: Timers of a cluster whose scenario sets neither of them, milliseconds.
 _SESSION_MS = 4000
@@ -44,6 +47,11 @@ _LINGER_MS = 400
 #: An idempotent librdkafka producer polls without pause while an ack takes longer than `linger.ms`
 #: (docs/reports-to-kafka/idempotent-producer-busy-loop.md); several take the CPU from the brokers.
 _IDEMPOTENT_LINGER_MS = 100
+
+#: Where a record is held its producer gives up after this time, unless the scenario sets one.
+_DELIVERY_MS = 3000
+#: Where markers are held a coordinator sends them again after this time.
+_RESENT_MS = 3000
 
 #: A schedule goes on after the longer timer, times this, and these seconds, in any case.
 _PATIENCE_FACTOR = 1.6
@@ -83,6 +91,11 @@ def explored(
     short = shortened(scenario, model)
     plan = carried_out(model, schedule.operations)
     assert plan is not None, schedule
+    kinds = {one.kind for one in plan.operations}
+    if OperationKind.HOLD_MARKERS in kinds:
+        resent = {REQUEST_TIMEOUT_MS: _RESENT_MS, **short.cluster.settings}
+        cluster = short.cluster.model_copy(update={"settings": resent})
+        short = short.model_copy(update={"cluster": cluster})
     limits = timers(short)
     longest = max(limits.session, limits.lag if _lags(model) or not model.misses_epochs else 0)
     margin = _HELD_PATIENCE_S if model.misses_epochs else _PATIENCE_S
@@ -92,8 +105,23 @@ def explored(
     settings = made["workload"].setdefault("settings", {})
     if linger is not None and not {LINGER_MS, DELIVERY_TIMEOUT_MS} & settings.keys():
         settings[LINGER_MS] = linger
+    if OperationKind.HOLD_WRITES in kinds:
+        _give_up_soon(scenario, settings)
     strict = [key for key, field in Expect.model_fields.items() if field.default == "none"]
     return validate({**made, "expect": dict.fromkeys(strict, "any")})
+
+
+def _give_up_soon(scenario: Scenario, settings: dict[str, Any]) -> None:
+    """Let producers give up soon, unless the scenario says when.
+
+    A Java producer must not send a batch again before.
+    """
+    if DELIVERY_TIMEOUT_MS in settings:
+        return
+    settings[DELIVERY_TIMEOUT_MS] = _DELIVERY_MS
+    if scenario.workload.client.java is not None:
+        settings[REQUEST_TIMEOUT_MS] = _DELIVERY_MS
+        settings[LINGER_MS] = 0
 
 
 def _linger_ms(scenario: Scenario) -> int | None:

@@ -18,10 +18,12 @@ from ruamel.yaml import YAML
 from ackproof.cluster.times import RECOVERY_S, ZOOKEEPER_TICK_MS
 from ackproof.errors import DiskError
 from ackproof.kafka_versions import uses_zookeeper
-from ackproof.planning.search import SearchResult, Timers, timers
+from ackproof.planning.search import SearchResult, timers
 from ackproof.scenario.loader import load
 from ackproof.scenario.model import Expectation, Scenario
+from ackproof_model.kafka_settings import REQUEST_TIMEOUT_MS
 from ackproof_model.planning import (
+    CLIENT_HOLDS,
     HEALS,
     PROCESS_STOPS,
     REQUESTS,
@@ -57,6 +59,14 @@ _PROXIED = ["INTERNAL", "CONTROLLER"]
 _HELD = "2s"
 #: The first request for another ISR comes after some operations, at the latest.
 _REQUESTED = "5m"
+#: The first request of a transaction comes with its next record, or its next end, at the latest.
+_SENT = "1m"
+#: The listener of clients whose requests are held.
+_LINK = "LINK"
+#: The producer one of whose records is held.
+_PRODUCER = "ackproof-producer-0"
+#: The brokers' default of `request.timeout.ms`.
+_REQUEST_TIMEOUT_MS = 30_000
 
 Step = dict[str, Any]
 Document = dict[str, Any]
@@ -98,6 +108,15 @@ def write_all(
     return plans
 
 
+def client_holds(scenario: Scenario) -> tuple[OperationKind, ...]:
+    """Return the operations that hold requests of a scenario's transactions.
+
+    The proxy reads no TLS, and needs controllers of their own.
+    """
+    held = scenario.workload.transactions is not None and not uses_zookeeper(scenario.kafka)
+    return CLIENT_HOLDS if held and scenario.cluster.security.tls == "none" else ()
+
+
 def document(
     scenario: Scenario, plan: Plan, *, name: str, records: int, patience_s: float | None = None
 ) -> Document:
@@ -121,8 +140,12 @@ def document(
     workload["tail"] = min(scenario.workload.tail, _TAIL)
     replicas = brokers_of(scenario)[: scenario.topic.replication_factor]
     topic = {"assignment": [replicas], "settings": dict(scenario.topic.settings)}
-    if plan.model.misses_epochs:
-        result.setdefault("cluster", {})["proxied"] = _PROXIED
+    if proxied := _proxied(plan):
+        cluster = result.setdefault("cluster", {})
+        cluster["proxied"] = proxied
+        if _LINK in proxied:
+            cluster["listeners"] = [*scenario.cluster.listeners, _LINK]
+            workload["listener"] = _LINK
     return {
         **result,
         "name": name,
@@ -132,6 +155,15 @@ def document(
         "faults": faults,
         "expect": {"loss": expected_loss(plan)},
     }
+
+
+def _proxied(plan: Plan) -> list[str]:
+    """Return the listeners that lead through the proxy."""
+    kinds = {one.kind for one in plan.operations}
+    between = list(_PROXIED) if plan.model.misses_epochs else []
+    if OperationKind.HOLD_MARKERS in kinds and not between:
+        between = ["INTERNAL"]
+    return [*between, *([] if kinds.isdisjoint(CLIENT_HOLDS) else [_LINK])]
 
 
 def write(document: Document, path: Path) -> None:
@@ -182,6 +214,8 @@ def narrative(plan: Plan, scenario: Scenario) -> Iterator[str]:
         OperationKind.HOLD_FETCHES: "Broker {} cannot fetch.",
         OperationKind.HOLD_METADATA: "Broker {} gets no metadata.",
         OperationKind.HOLD_ISR: "The requests of broker {} for another ISR are held.",
+        OperationKind.HOLD_WRITES: "A record to broker {} is held.",
+        OperationKind.HOLD_MARKERS: "The end of a transaction is held before broker {}.",
         OperationKind.ELECT: "Broker {} becomes the preferred replica, and is elected.",
         OperationKind.REASSIGN: "The replicas move, broker {} first.",
         OperationKind.CANCEL: "The move of the replicas is cancelled.",
@@ -209,9 +243,7 @@ def narrative(plan: Plan, scenario: Scenario) -> Iterator[str]:
 def _steps(
     scenario: Scenario, plan: Plan, records: int, patience_s: float | None
 ) -> Iterator[Step]:
-    limits = timers(scenario)
     at_latest = {} if patience_s is None else {"or_after": f"{patience_s:g}s"}
-    met = {stage: hold for hold, stage in held_requests(plan.stages).items()}
     for number, stage in enumerate(plan.stages):
         operation = stage.operation
         if operation is not None and operation.kind not in HEALS:
@@ -224,22 +256,20 @@ def _steps(
                 # Sessions that end in one tick are one change for the controller.
                 step["when"] = f"after {ZOOKEEPER_TICK_MS // 1000}s"
             if (end := _ended_by(plan.stages, number)) is not None:
-                step["heal_when"] = [f"{_last_fault(plan, end - 1)} began"]
+                step["heal_when"] = [f"{_last_fault(scenario, plan, end - 1)} began"]
                 if patience_s is not None:
                     # A fault that meets nothing is not verified, so what waits for it goes on, too.
                     step["heal_after"] = f"{(end - number) * 2 * patience_s + _FAULT_S:g}s"
             yield step
+            if operation.kind in CLIENT_HOLDS and operation.settled:
+                yield {**_held_behind(operation, step), "id": f"next-{number}"}
         if operation is not None and operation.settled:
-            settled = _settled_conditions(scenario, plan.stages[number - 1], stage, limits)
-            if operation.kind is OperationKind.ELECT and _late(stage):
-                settled = [f"step-{number} began"]  # the controllers' log has it
-            elif number in met:
-                settled = [f"step-{met[number]} began"]
+            settled = _settled_conditions(scenario, plan, number)
             yield {"fault": "none", "id": f"rest-{number}", "when": settled, **at_latest}
         elif operation is not None and operation.kind is OperationKind.HOLD_FETCHES:
             stuck = f"hw of {scenario.workload.topic}-0 stuck for {_HELD}"
             yield {"fault": "none", "id": f"held-{number}", "when": stuck, **at_latest}
-        if plan.fate(stage) != "none":
+        if _acks(scenario, plan, number):
             # The sends that waited while there was no leader are acked first.
             sent = records * _SENT_PER_ACKED if stage.settled else records
             progress = [f"{sent} more sent", f"{records} more acked"]
@@ -252,10 +282,38 @@ def _first_fault(stage: Stage, number: int) -> str:
     return f"rest-{number}" if settled else f"step-{number}"
 
 
-def _last_fault(plan: Plan, number: int) -> str:
+def _last_fault(scenario: Scenario, plan: Plan, number: int) -> str:
     """Return the id of the last fault of a stage."""
+    if _acks(scenario, plan, number):
+        return f"acked-{number}"
+    return _first_fault(plan.stages[number], number)
+
+
+def _acks(scenario: Scenario, plan: Plan, number: int) -> bool:
+    """Whether records are acked in a stage; not while all producers wait behind a held request."""
     stage = plan.stages[number]
-    return f"acked-{number}" if plan.fate(stage) != "none" else _first_fault(stage, number)
+    alone = scenario.workload.producers == 1
+    held = any(
+        one.settled and (alone or one.kind is OperationKind.HOLD_MARKERS)
+        for one in stage.plan_state.in_force
+        if one.kind in CLIENT_HOLDS
+    )
+    return plan.fate(stage) != "none" and not held
+
+
+def _held_behind(operation: Operation, held: Step) -> Step:
+    """Return the fault that holds what comes after a held request, until that has arrived.
+
+    It is the next record of a producer that has given up the first one, or the next end of a
+    transaction: so the late end of one transaction meets the records of the next.
+    """
+    behind = {"fault": "link", "direction": "request", "action": "hold", "within": _SENT}
+    if operation.kind is OperationKind.HOLD_WRITES:
+        behind |= {"target": held["target"], "api": "Produce", "client": _PRODUCER}
+    else:
+        behind |= {"target": "all", "api": "EndTxn"}
+    begun, arrived = [f"{held['id']} began"], [f"{held['id']} recovered"]
+    return {**behind, "when": begun, "or_after": held["within"], "heal_when": arrived}
 
 
 def _faults(
@@ -268,6 +326,7 @@ def _faults(
     others = [broker for broker in brokers if broker != target]
     fetches = {**held, "target": others, "client": f"broker-{target}-fetcher"}
     to = [brokers[one] for one in operation.to]
+    sent = {"fault": "link", "direction": "request", "action": "hold", "count": 1, "within": _SENT}
     kinds: dict[OperationKind, Step] = {
         OperationKind.KILL: {"fault": "kill"},
         OperationKind.LOSE_POWER: {"fault": "power_loss"},
@@ -292,6 +351,8 @@ def _faults(
             "client": str(target),
             "within": _REQUESTED,
         },
+        OperationKind.HOLD_WRITES: {**sent, "api": "Produce", "client": _PRODUCER},
+        OperationKind.HOLD_MARKERS: {**sent, "api": "WriteTxnMarkers"},
         OperationKind.ELECT: {"fault": "preferred_election", "topic": topic},
         OperationKind.REASSIGN: {"fault": "reassign", "topic": topic, "to": to},
         OperationKind.CANCEL: {"fault": "reassign", "topic": topic, "cancel": True},
@@ -308,7 +369,10 @@ def _faults(
 
 
 def _ended_by(stages: Sequence[Stage], number: int) -> int | None:
-    """Return the number of the stage whose operation ends this stage's operation, or None."""
+    """Return the number of the stage whose operation ends this stage's operation, or None.
+
+    What holds a request ends with the schedule at the latest: another fault waits for it.
+    """
     begun = stages[number].operation
     for later in range(number + 1, len(stages)):
         ends = stages[later].operation
@@ -318,17 +382,18 @@ def _ended_by(stages: Sequence[Stage], number: int) -> int | None:
             ends.kind is OperationKind.START and begun.kind in PROCESS_STOPS
         ) or ends.ends is begun.kind:
             return later
-    return None
+    return len(stages) if begun is not None and begun.kind in CLIENT_HOLDS else None
 
 
-def _settled_conditions(
-    scenario: Scenario, before: Stage, after: Stage, limits: Timers
-) -> list[str]:
+def _settled_conditions(scenario: Scenario, plan: Plan, number: int) -> list[str]:
     """Return the conditions that hold when a stage has settled.
 
-    They use the partition's state on live brokers that reach the controller. If it does not change,
-    they use a broker's log for its start, or elapsed time for a timer.
+    They use what is held, or the partition's state on live brokers that reach the controller. If it
+    does not change, they use a broker's log for its start, or elapsed time for a timer.
     """
+    if held := _held_conditions(scenario, plan, number):
+        return held
+    before, after = plan.stages[number - 1 : number + 1]
     operation = after.operation
     brokers, partition = brokers_of(scenario), f"{scenario.workload.topic}-0"
     if (witness := _witness(before, after)) is not None:
@@ -345,8 +410,34 @@ def _settled_conditions(
         OperationKind.LAG,
         OperationKind.WITHHOLD,
     )
+    limits = timers(scenario)
     timer = limits.lag if lagging else limits.session
     return [f"after {timer * _TIMER_FACTOR + _MARGIN_S:g}s"]
+
+
+def _held_conditions(scenario: Scenario, plan: Plan, number: int) -> list[str]:
+    """Return the conditions on what is held that hold when a stage has settled, if there are any.
+
+    A coordinator sends the end of a transaction again after its timer, and then the next one
+    begins. All transactions wait for their end when nothing has been written for longer.
+    """
+    stage = plan.stages[number]
+    operation = stage.operation
+    assert operation is not None
+    if operation.kind is OperationKind.ELECT and _late(stage):
+        return [f"step-{number} began"]  # the controllers' log has it
+    if operation.ends in CLIENT_HOLDS:
+        begun = next(one for one in range(number) if _ended_by(plan.stages, one) == number)
+        return [f"step-{begun} recovered"]
+    if operation.kind is OperationKind.HOLD_WRITES:
+        return [f"next-{number} began"]
+    if operation.kind is OperationKind.HOLD_MARKERS:
+        settings = scenario.cluster.settings
+        timer_s = float(settings.get(REQUEST_TIMEOUT_MS, _REQUEST_TIMEOUT_MS)) / 1000
+        still = f"hw of {scenario.workload.topic}-0 stuck for {timer_s * _TIMER_FACTOR:g}s"
+        return [f"next-{number} began", still]
+    met = (hold for hold, one in held_requests(plan.stages).items() if one == number)
+    return [f"step-{hold} began" for hold in met]
 
 
 def _late(stage: Stage) -> bool:

@@ -20,6 +20,7 @@ from ackproof_model.planning.plan import shortest_divergence as shortest_diverge
 from ackproof_model.planning.plan import shortest_loss as shortest_loss
 from ackproof_model.planning.plan import with_clean_stops as with_clean_stops
 from ackproof_model.planning.plan import with_records as with_records
+from ackproof_model.planning.plan_state import CLIENT_HOLDS as CLIENT_HOLDS
 from ackproof_model.planning.plan_state import HEALS as HEALS
 from ackproof_model.planning.plan_state import PROCESS_STOPS as PROCESS_STOPS
 from ackproof_model.planning.plan_state import REQUESTS as REQUESTS

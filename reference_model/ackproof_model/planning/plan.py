@@ -22,7 +22,6 @@ from ackproof_model.adversary.successors import lost
 from ackproof_model.breadth_first import reachable
 from ackproof_model.coverage.pairs import Pair, pair_of
 from ackproof_model.planning.plan_state import (
-    CUTS,
     FREE,
     HEALS,
     HOLDS,
@@ -300,9 +299,13 @@ def following(
     *,
     patient: bool,
     useful: _Useful | None = None,
+    holds: Sequence[OperationKind] = (),
 ) -> Iterator[tuple[Stage, Allowance]]:
-    """Yield the stage after each operation that may come next, and the allowance after it."""
-    for operation, remaining in _next(model, stage.plan_state, left, patient):
+    """Yield the stage after each operation that may come next, and the allowance after it.
+
+    holds: those of CLIENT_HOLDS that may come.
+    """
+    for operation, remaining in _next(model, stage.plan_state, left, patient, holds):
         if useful is not None and not useful(stage.operation, operation):
             continue
         after = _after(model, stage.plan_state, operation)
@@ -494,7 +497,11 @@ def kind_of(label: Label, before: PlanState, after: PlanState) -> str:
 
 
 def _next(
-    model: AdversaryModel, plan_state: PlanState, left: Allowance, patient: bool
+    model: AdversaryModel,
+    plan_state: PlanState,
+    left: Allowance,
+    patient: bool,
+    holds: Sequence[OperationKind],
 ) -> Iterator[tuple[Operation, Allowance]]:
     """Yield the operations that may come next, and the allowance after each."""
     for kind, broker in sorted(left):
@@ -513,10 +520,12 @@ def _next(
             for number in range(model.brokers):
                 yield Operation(kind=OperationKind.HOLD_FETCHES, broker=number, settled=False), left
     for one in plan_state.in_force:
-        if one.kind in CUTS:
-            yield Operation(kind=OperationKind.JOIN, broker=one.broker, ends=one.kind), left
-        else:
-            yield Operation(kind=OperationKind.START, broker=one.broker), left
+        ends = None if one.kind in PROCESS_STOPS else one.kind
+        kind = OperationKind.JOIN if ends else OperationKind.START
+        yield Operation(kind=kind, broker=one.broker, ends=ends), left
+    for kind in holds if leader >= 0 else ():
+        for settled in (True, False):
+            yield Operation(kind=kind, broker=leader, settled=settled), left
 
 
 def _of_kind(

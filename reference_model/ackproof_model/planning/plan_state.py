@@ -49,11 +49,13 @@ class OperationKind(StrEnum):
     HOLD_FETCHES = "hold fetches"  # it cannot fetch from the leader that it has now
     HOLD_METADATA = "hold metadata"  # it learns of no change, and keeps its session
     HOLD_ISR = "hold ISR requests"  # the controller gets none of its requests for another ISR
+    HOLD_WRITES = "hold writes"  # it leads, and what a producer has given up comes later
+    HOLD_MARKERS = "hold markers"  # it leads, and gets the end of a transaction again, later
     ELECT = "elect"  # it becomes the preferred replica, and is elected
     REASSIGN = "reassign"  # the replicas move to other brokers
     CANCEL = "cancel"  # ends a reassignment
     START = "start"  # ends a KILL, LOSE_POWER or STOP
-    JOIN = "join"  # ends one of CUTS
+    JOIN = "join"  # ends one of CUTS or CLIENT_HOLDS
 
 
 #: Operations that end a process.
@@ -62,6 +64,9 @@ PROCESS_STOPS = (OperationKind.KILL, OperationKind.LOSE_POWER, OperationKind.STO
 HOLDS = (OperationKind.HOLD_FETCHES, OperationKind.HOLD_METADATA, OperationKind.HOLD_ISR)
 #: Operations that cut a link, or hold what passes through it.
 CUTS = (OperationKind.LAG, OperationKind.WITHHOLD, OperationKind.CUT_OFF, *HOLDS)
+#: Operations that hold a request of a transaction. They are no steps of the model, in which each
+#: client may be late anyway: what becomes of transactions is judged only.
+CLIENT_HOLDS = (OperationKind.HOLD_WRITES, OperationKind.HOLD_MARKERS)
 #: Operations that keep a broker from registering.
 _UNREGISTERED = (OperationKind.CUT_OFF, OperationKind.HOLD_METADATA)
 #: Of these a broker has one between it and the controllers, and one of the others.
@@ -69,7 +74,7 @@ _CONTROL = (*_UNREGISTERED, OperationKind.HOLD_ISR)
 #: Operations that end another operation.
 HEALS = (OperationKind.START, OperationKind.JOIN)
 #: Operations that are no perturbation.
-FREE = (*HEALS, OperationKind.WITHHOLD, *HOLDS)
+FREE = (*HEALS, OperationKind.WITHHOLD, *HOLDS, *CLIENT_HOLDS)
 #: Requests to the controller.
 REQUESTS = (OperationKind.ELECT, OperationKind.REASSIGN, OperationKind.CANCEL)
 
@@ -79,8 +84,8 @@ class Operation:
     """One operation on one broker.
 
     settled: the operator waits afterwards until all timers that can fire have fired. ends: the cut
-    that a JOIN ends. to: the replicas of a REASSIGN, whose `broker` is the first of them; that of a
-    CANCEL is the first replica.
+    or hold that a JOIN ends. to: the replicas of a REASSIGN, whose `broker` is the first of them;
+    that of a CANCEL is the first replica.
     """
 
     kind: OperationKind
@@ -136,7 +141,7 @@ def performed(
     kind, number = operation.kind, operation.broker
     if kind in HEALS:
         return _healed(model, plan_state, operation)
-    if kind in CUTS:
+    if kind in CUTS or kind in CLIENT_HOLDS:
         cut = replace(plan_state, in_force=(*plan_state.in_force, operation))
         return cut if _may_cut(model, plan_state, operation) else None
     if kind in REQUESTS:
@@ -154,11 +159,15 @@ def performed(
 
 
 def _may_cut(model: AdversaryModel, plan_state: PlanState, operation: Operation) -> bool:
-    """Whether a link may be cut; where leaders may miss epochs, whether that holds anything.
+    """Whether a link may be cut; where that holds requests, whether some are on their way.
 
-    There all links lead through a proxy, so that a cut holds requests: some must be on their way.
+    Where leaders may miss epochs, all links lead through a proxy, so that a cut holds requests.
     """
     kind, number = operation.kind, operation.broker
+    if kind in CLIENT_HOLDS:
+        leads = plan_state.state.controller.leader == number
+        leads = leads and plan_state.state.brokers[number].alive
+        return leads and all(one.kind is not kind for one in plan_state.in_force)
     if any(
         one.broker == number and (one.kind in _CONTROL) == (kind in _CONTROL)
         for one in plan_state.in_force

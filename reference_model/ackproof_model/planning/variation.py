@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from random import Random
 
 from ackproof_model.adversary.state import AdversaryModel
@@ -54,7 +55,16 @@ def permitted(model: AdversaryModel, operations: Operations) -> Plan | None:
     plan = carried_out(model, operations)
     if plan is None or any(stage.strays for stage in plan.stages) or _idle(plan.stages):
         return None
-    return plan
+    return plan if _can_be_cut(model, plan.stages) else None
+
+
+def _can_be_cut(model: AdversaryModel, stages: Sequence[Stage]) -> bool:
+    """Whether links are cut only where they do not lead through a proxy, which holds markers.
+
+    Where leaders may miss epochs, a cut holds requests at that proxy.
+    """
+    kinds = {stage.operation.kind for stage in stages if stage.operation is not None}
+    return model.misses_epochs or OperationKind.HOLD_MARKERS not in kinds or kinds.isdisjoint(CUTS)
 
 
 def _idle(stages: Sequence[Stage]) -> bool:
@@ -63,15 +73,19 @@ def _idle(stages: Sequence[Stage]) -> bool:
     return len(held_requests(stages)) < kinds.count(OperationKind.HOLD_ISR)
 
 
-def drawn(model: AdversaryModel, chance: Random) -> Operations:
-    """Return a schedule each of whose operations is drawn from those that are possible then."""
+def drawn(model: AdversaryModel, chance: Random, holds: Sequence[OperationKind] = ()) -> Operations:
+    """Return a schedule each of whose operations is drawn from those that are possible then.
+
+    holds: those of CLIENT_HOLDS that may come.
+    """
     records, allowed = with_records(model), allowance(model)
     stages, left = [first_stage(records)], allowed
     for _ in range(chance.randint(1, MOST_OPERATIONS)):
         choices = [
             (after, remaining)
-            for after, remaining in following(records, stages[-1], left, patient=False)
+            for after, remaining in following(records, stages[-1], left, patient=False, holds=holds)
             if allowed.total() - remaining.total() <= model.budgets.perturbations
+            and _can_be_cut(model, (*stages, after))
         ]
         if not choices:
             break
@@ -82,12 +96,21 @@ def drawn(model: AdversaryModel, chance: Random) -> Operations:
     return tuple(stage.operation for stage in stages if stage.operation is not None)
 
 
-def mutated(model: AdversaryModel, operations: Operations, chance: Random) -> Operations | None:
-    """Return a schedule that differs in a few places, None if no possible one was found."""
+def mutated(
+    model: AdversaryModel,
+    operations: Operations,
+    chance: Random,
+    holds: Sequence[OperationKind] = (),
+) -> Operations | None:
+    """Return a schedule that differs in a few places, None if no possible one was found.
+
+    holds: those of CLIENT_HOLDS that may come.
+    """
+    mutations: tuple[_Mutation, ...] = (partial(_insert, holds=holds), *_MUTATIONS)
     for _ in range(_TRIES):
         changed: Operations = operations
         for _ in range(chance.randint(1, _MOST_CHANGES)):
-            changed = chance.choice(_MUTATIONS)(model, changed, chance)
+            changed = chance.choice(mutations)(model, changed, chance)
         if changed != operations and permitted(model, changed) is not None:
             return changed
     return None
@@ -99,12 +122,18 @@ def smaller(model: AdversaryModel, operations: Operations) -> Iterator[Operation
     yield from (each for each in without if permitted(model, each) is not None)
 
 
-def _insert(model: AdversaryModel, operations: Operations, chance: Random) -> Operations:
-    holds = HOLDS if model.misses_epochs else ()
-    cuts = [cut for cut in CUTS if cut in holds or cut not in HOLDS]
+def _insert(
+    model: AdversaryModel,
+    operations: Operations,
+    chance: Random,
+    *,
+    holds: Sequence[OperationKind] = (),
+) -> Operations:
+    own = HOLDS if model.misses_epochs else ()
+    cuts = [*(cut for cut in CUTS if cut in own or cut not in HOLDS), *holds]
     kinds = [kind for kind, _ in sorted(allowance(model))]
     kinds += [OperationKind.CANCEL] if OperationKind.REASSIGN in kinds else []
-    kind = chance.choice([*kinds, OperationKind.WITHHOLD, *holds, *HEALS])
+    kind = chance.choice([*kinds, OperationKind.WITHHOLD, *own, *holds, *HEALS])
     settles = kind in HEALS or chance.random() < 0.5
     to = chance.choice(model.requests) if kind is OperationKind.REASSIGN else ()
     operation = Operation(
@@ -180,4 +209,5 @@ def _retime(_model: AdversaryModel, operations: Operations, chance: Random) -> O
 
 _Mutation = Callable[[AdversaryModel, Operations, Random], Operations]
 
-_MUTATIONS: tuple[_Mutation, ...] = (_insert, _drop, _swap, _retarget, _retime)
+#: All but `_insert`.
+_MUTATIONS: tuple[_Mutation, ...] = (_drop, _swap, _retarget, _retime)

@@ -15,11 +15,12 @@ from ackproof.exploration.coverage import reached
 from ackproof.exploration.guarantee import promise, survivable
 from ackproof.exploration.next_schedule import Strategy
 from ackproof.exploration.results import Proposal, Result, Schedule
+from ackproof.planning.compiler import client_holds
 from ackproof.planning.search import question
 from ackproof.runs.verdict import Finding
 from ackproof_model.adversary import Budgets, search
 from ackproof_model.coverage import Pair, Shape
-from ackproof_model.planning import Operation, OperationKind, realized
+from ackproof_model.planning import CLIENT_HOLDS, Operation, OperationKind, realized
 
 NOBODY = Shape(leader=-1, isr=(), elr=(0,), last_known=0)
 ALONE = Shape(leader=0, isr=(0,))
@@ -69,6 +70,12 @@ def result(*anomalies: str, number: int = 0, certain: tuple[Pair, ...] = ()) -> 
         ("B31", ["lost"], {"B9"}, (), False),
         ("B56", ["unexplained-log", "lost"], {"B56"}, (), True),
         ("B57", ["lost"], {"B56"}, (), False),
+        ("B14", ["aborted-read"], set(), (), True),
+        ("B14", ["hanging-transaction"], set(), (), True),
+        ("B14", ["lost"], {"B13"}, (), False),
+        ("B15", ["lost"], {"B13"}, (), True),
+        ("B15", ["aborted-read"], set(), (), True),
+        ("B15", ["lost"], {"B58"}, (), False),
     ],
 )
 def test_a_finding_is_recognised_by_its_cause_or_by_what_the_run_passed_through(
@@ -125,6 +132,12 @@ def test_the_model_knows_the_loss_of_b10_without_a_schedule_for_prompt_brokers()
     assert answer.lost
     mended = replace(defect("B10"), kafka="0.11.0.3")
     assert search(question(mended.scenario(), mended.limits)).impossible
+
+
+@pytest.mark.parametrize("name", ["B14", "B15"])
+def test_requests_of_transactions_can_be_held(name: str) -> None:
+    assert client_holds(defect(name).scenario()) == CLIENT_HOLDS
+    assert not client_holds(defect("B31").scenario())
 
 
 def test_every_defect_is_looked_for_or_has_a_reason() -> None:

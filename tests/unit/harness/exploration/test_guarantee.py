@@ -134,3 +134,16 @@ def test_only_outside_the_isr_is_a_power_loss_searched_that_kafka_promises_to_su
     model: AdversaryModel, *, outside: bool
 ) -> None:
     assert survivable(model).budgets.outside_isr is outside
+
+
+@pytest.mark.parametrize("anomaly", ["aborted-read", "hanging-transaction"])
+@pytest.mark.parametrize(("cuts", "found"), [((), 1), (POWER[:1], 1), (POWER[:2], 0)])
+def test_transactions_end_as_their_producers_were_told_while_records_are_kept(
+    anomaly: str, cuts: Operations, found: int
+) -> None:
+    own = lost(0)
+    own.observed[anomaly], own.predicted[anomaly] = 20, "possible"
+    findings = found_in(plan_of(ELR, *cuts), own)
+    assert [(one.anomaly, one.observed) for one in findings] == [(anomaly, 20)] * found
+    own.observed[anomaly] = 0
+    assert not found_in(plan_of(ELR), own)

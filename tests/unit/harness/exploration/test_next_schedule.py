@@ -25,6 +25,7 @@ from ackproof.exploration.results import (
 from ackproof.runs.verdict import Finding
 from ackproof_model.adversary import AdversaryModel, Budgets
 from ackproof_model.planning import (
+    CLIENT_HOLDS,
     Operation,
     OperationKind,
     Operations,
@@ -315,3 +316,39 @@ def test_a_schedule_that_runs_meanwhile_is_not_examined_again(tmp_path: Path) ->
     assert not found.done
     assert next_schedule(3, 99, results, begun=[], ways=ways).origin == "examined"
     assert next_schedule(3, 99, results, begun=[found.schedule], ways=ways).origin != "examined"
+
+
+def holding(ways: Ways) -> Ways:
+    """Return the same ways for a scenario with transactions."""
+    return Ways.of(ways.model, list(ways.pairs), CLIENT_HOLDS)
+
+
+def test_what_holds_a_request_of_a_transaction_is_aimed_at_first_and_then_like_others(
+    tmp_path: Path,
+) -> None:
+    _, without = opened(tmp_path / "explored")
+    ways = holding(without)
+    results: dict[str, Result] = {}
+    for _ in range(80):
+        result = ran(3, results, [], ways)
+        results[result.name] = result
+    schedules = [one.proposal.schedule.operations for one in results.values()]
+    kinds = [[one.kind for one in operations] for operations in schedules]
+    assert kinds[:6] == [[kind] for kind in CLIENT_HOLDS] * 3
+    assert schedules.count(ways.holding[0]) == 3
+    assert {kind for each in kinds[6:] for kind in each} >= {*CLIENT_HOLDS}, "by mutations"
+    for result in results.values():
+        assert proposed_again(result, results, ways) == result.proposal
+    by = {strategy: ways.by(strategy) for strategy in Strategy}
+    assert [bool(each.holding) for each in by.values()] == [True, False, False]
+    assert all(each.holds == CLIENT_HOLDS for each in by.values())
+    proposals = (next_schedule(3, number, {}, begun=[], ways=without) for number in range(40))
+    asked = (one.kind for each in proposals for one in each.schedule.operations)
+    assert {*asked}.isdisjoint(CLIENT_HOLDS)
+
+
+def test_a_drawn_exploration_holds_requests_of_transactions(tmp_path: Path) -> None:
+    _, without = opened(tmp_path / "explored")
+    ways = holding(without).by(Strategy.DRAWN)
+    proposals = (next_schedule(3, number, {}, begun=[], ways=ways) for number in range(60))
+    assert {one.kind for each in proposals for one in each.schedule.operations} >= {*CLIENT_HOLDS}

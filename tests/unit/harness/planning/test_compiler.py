@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
-from ackproof.planning.compiler import document, phases
+from ackproof.planning.compiler import client_holds, document, phases
 from ackproof.planning.search import question
 from ackproof.scenario.loader import validate
 from ackproof.scenario.model import Scenario
 from ackproof_model.adversary import Budgets
-from ackproof_model.planning import Operation, OperationKind, Operations, carried_out
+from ackproof_model.planning import (
+    CLIENT_HOLDS,
+    Operation,
+    OperationKind,
+    Operations,
+    carried_out,
+)
 from unit.reference_model.planning.schedules import (
     MISSED_EPOCH,
     REJOINED,
@@ -20,19 +27,29 @@ from unit.reference_model.planning.schedules import (
 )
 
 
-def scenario(brokers: int, *, kafka: str = "4.4.0") -> Scenario:
+def scenario(
+    brokers: int,
+    *,
+    kafka: str = "4.4.0",
+    cluster: Mapping[str, Any] | None = None,
+    workload: Mapping[str, Any] | None = None,
+) -> Scenario:
     return validate(
         {
             "version": 1,
             "name": "orders",
             "kafka": kafka,
-            "cluster": {"brokers": brokers},
+            "cluster": {"brokers": brokers, **(cluster or {})},
             "topics": {
                 "orders": {"assignment": [[2, 3, 1]], "settings": {"min.insync.replicas": 2}}
             },
             "workload": {
                 "topic": "orders",
-                "settings": {"acks": "all", "enable.idempotence": kafka == "4.4.0"},
+                "settings": {
+                    "acks": "all",
+                    "enable.idempotence": kafka == "4.4.0" or bool(workload),
+                },
+                **(workload or {}),
             },
         }
     )
@@ -171,3 +188,97 @@ def test_without_elections_links_are_cut() -> None:
     assert "proxied" not in made.get("cluster", {})
     kinds = [one["fault"] for one in made["faults"] if one["fault"] != "none"]
     assert kinds == ["partition", "partition"]
+
+
+TRANSACTIONS = {"producers": 4, "transactions": {"size": 20}}
+
+
+def held(kind: OperationKind, *, settled: bool = True) -> Operations:
+    end = Operation(kind=OperationKind.JOIN, broker=0, ends=kind)
+    return Operation(kind=kind, broker=0, settled=settled), end
+
+
+@pytest.mark.parametrize(
+    ("kafka", "cluster", "workload", "holds"),
+    [
+        ("4.4.0", {}, TRANSACTIONS, CLIENT_HOLDS),
+        ("4.4.0", {}, {}, ()),
+        ("4.4.0", {"security": {"tls": "server"}}, TRANSACTIONS, ()),
+        ("2.6.2", {}, TRANSACTIONS, ()),
+    ],
+)
+def test_only_requests_of_transactions_that_the_proxy_can_read_are_held(
+    kafka: str, cluster: dict[str, Any], workload: dict[str, Any], holds: tuple[OperationKind, ...]
+) -> None:
+    assert client_holds(scenario(3, kafka=kafka, cluster=cluster, workload=workload)) == holds
+
+
+def test_a_record_is_held_until_its_producer_writes_again() -> None:
+    own = scenario(3, workload=TRANSACTIONS)
+    made = compiled(own, Budgets(kills=1), held(OperationKind.HOLD_WRITES))
+    assert (made["cluster"]["listeners"], made["cluster"]["proxied"]) == (["LINK"], ["LINK"])
+    assert made["workload"]["listener"] == "LINK"
+    faults = {one["id"]: one for one in made["faults"]}
+    first, behind = faults["step-1"], faults["next-1"]
+    assert (first["api"], first["target"], first["client"]) == ("Produce", 2, "ackproof-producer-0")
+    assert {key: behind[key] for key in ("api", "target", "client")} == {
+        key: first[key] for key in ("api", "target", "client")
+    }
+    assert (first["count"], "count" in behind) == (1, False), "everything behind it is held"
+    assert (behind["when"], behind["heal_when"]) == (["step-1 began"], ["step-1 recovered"])
+    assert faults["rest-1"]["when"] == ["next-1 began"], "it has given up, and writes again"
+    assert first["heal_when"] == ["acked-1 began"], "others go on"
+    assert faults["rest-2"]["when"] == ["step-1 recovered"]
+    assert "A record to broker 2 is held." in made["description"]
+
+
+def test_the_only_producer_writes_nothing_while_its_record_is_held() -> None:
+    own = scenario(3, workload={**TRANSACTIONS, "producers": 1})
+    made = compiled(own, Budgets(kills=1), held(OperationKind.HOLD_WRITES))
+    assert [one["id"] for one in made["faults"] if one["id"].startswith("acked")] == [
+        "acked-0",
+        "acked-2",
+    ]
+    assert made["faults"][1]["heal_when"] == ["rest-1 began"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "stuck_s"), [({}, "48"), ({"request.timeout.ms": 3000}, "4.8")]
+)
+def test_the_end_of_a_transaction_is_held_until_the_next_ones_wait_for_theirs(
+    settings: dict[str, Any], stuck_s: str
+) -> None:
+    own = scenario(3, cluster={"settings": settings}, workload=TRANSACTIONS)
+    made = compiled(own, Budgets(kills=1), held(OperationKind.HOLD_MARKERS))
+    assert made["cluster"]["proxied"] == ["INTERNAL", "LINK"]
+    faults = {one["id"]: one for one in made["faults"]}
+    first, behind = faults["step-1"], faults["next-1"]
+    assert (first["api"], first["target"], first["count"]) == ("WriteTxnMarkers", 2, 1)
+    assert (behind["api"], behind["target"]) == ("EndTxn", "all")
+    assert (behind["when"], behind["heal_when"]) == (["step-1 began"], ["step-1 recovered"])
+    sent_again = f"hw of orders-0 stuck for {stuck_s}s"
+    assert faults["rest-1"]["when"] == ["next-1 began", sent_again]
+    assert "acked-1" not in faults, "no transaction ends"
+    assert first["heal_when"] == ["rest-1 began"]
+
+
+@pytest.mark.parametrize("kind", CLIENT_HOLDS)
+def test_a_request_that_is_held_for_a_moment_holds_nothing_behind_it(kind: OperationKind) -> None:
+    own = scenario(3, workload=TRANSACTIONS)
+    made = compiled(own, Budgets(kills=1), held(kind, settled=False))
+    assert not [one for one in made["faults"] if one["id"].startswith("next")]
+
+
+@pytest.mark.parametrize("kind", CLIENT_HOLDS)
+def test_what_is_never_let_go_ends_with_the_schedule(kind: OperationKind) -> None:
+    own = scenario(3, workload=TRANSACTIONS)
+    made = compiled(own, Budgets(kills=1), held(kind)[:1])
+    faults = {one["id"]: one for one in made["faults"]}
+    assert faults["step-1"]["heal_when"] == [f"{made['faults'][-1]['id']} began"]
+    assert "heal_after" in faults["step-1"]
+
+
+def test_with_elections_nodes_and_clients_are_behind_the_proxy() -> None:
+    own = scenario(3, workload=TRANSACTIONS)
+    made = compiled(own, Budgets(leader_moves=1), held(OperationKind.HOLD_MARKERS))
+    assert made["cluster"]["proxied"] == ["INTERNAL", "CONTROLLER", "LINK"]

@@ -9,14 +9,18 @@ import pytest
 
 from ackproof_model.adversary import AdversaryModel, Budgets
 from ackproof_model.planning import (
+    CLIENT_HOLDS,
     Operation,
     OperationKind,
     Operations,
+    carried_out,
     drawn,
     mutated,
     permitted,
+    smaller,
     variation,
 )
+from unit.reference_model.planning.schedules import ELECTING
 
 MODEL = AdversaryModel(
     kafka_version="4.3.1", budgets=Budgets(kills=1, shrinks=1, fencings=1, in_all=2)
@@ -81,3 +85,60 @@ def test_a_cut_that_takes_a_follower_out_of_the_isr_is_not_permitted() -> None:
     withhold = Operation(kind=OperationKind.WITHHOLD, broker=0)
     assert not permitted(MODEL, (withhold,))
     assert permitted(MODEL, (Operation(kind=OperationKind.WITHHOLD, broker=0, settled=False),))
+
+
+def held(kind: OperationKind) -> Operations:
+    end = Operation(kind=OperationKind.JOIN, broker=0, ends=kind)
+    return Operation(kind=kind, broker=0), end
+
+
+def test_requests_of_transactions_are_held_only_if_there_are_any() -> None:
+    without = [drawn(MODEL, Random(seed)) for seed in range(40)]
+    every = [drawn(MODEL, Random(seed), CLIENT_HOLDS) for seed in range(60)]
+    assert every == [drawn(MODEL, Random(seed), CLIENT_HOLDS) for seed in range(60)]
+    assert all(permitted(MODEL, each) for each in every)
+    assert {one.kind for each in without for one in each}.isdisjoint(CLIENT_HOLDS)
+    assert {one.kind for each in every for one in each} >= {*CLIENT_HOLDS, OperationKind.LAG}
+    changed = [
+        {one.kind for one in mutated(MODEL, KILL_AND_START, Random(seed), holds) or ()}
+        for holds in ((), CLIENT_HOLDS)
+        for seed in range(200)
+    ]
+    assert set().union(*changed[:200]).isdisjoint(CLIENT_HOLDS)
+    assert set().union(*changed[200:]) >= {*CLIENT_HOLDS}
+
+
+@pytest.mark.parametrize("kind", CLIENT_HOLDS)
+def test_what_is_held_ends_only_once_it_is_held(kind: OperationKind) -> None:
+    hold, end = schedule = held(kind)
+    for seed in range(60):
+        changed = mutated(MODEL, schedule, Random(seed), CLIENT_HOLDS)
+        assert changed is not None
+        in_force = 0
+        for one in changed:
+            in_force += (one.kind is kind) - (one.ends is kind)
+            assert in_force in (0, 1), words(changed)
+    assert list(smaller(MODEL, schedule)) == [(), (hold,)], "it ends with the schedule, too"
+    assert not permitted(MODEL, (end, hold))
+    assert not permitted(MODEL, (hold, hold)), "one request is held at a time"
+    assert not permitted(MODEL, (Operation(kind=kind, broker=1),)), "it does not lead"
+
+
+@pytest.mark.parametrize("kind", CLIENT_HOLDS)
+def test_a_held_request_of_a_transaction_is_no_step_and_costs_nothing(kind: OperationKind) -> None:
+    hold, end = held(kind)
+    alone = carried_out(MODEL, KILL_AND_START)
+    beside = permitted(MODEL, (hold, *KILL_AND_START, end))
+    assert alone is not None
+    assert beside is not None
+    assert (beside.pairs, beside.lost) == (alone.pairs, alone.lost)
+
+
+def test_no_link_is_cut_that_leads_through_the_proxy() -> None:
+    cut = Operation(kind=OperationKind.LAG, broker=2)
+    writes, markers = map(held, CLIENT_HOLDS)
+    assert permitted(MODEL, (*writes, cut))
+    assert not permitted(MODEL, (*markers, cut))
+    assert not permitted(MODEL, (cut, *markers))
+    held_fetches = Operation(kind=OperationKind.HOLD_FETCHES, broker=2, settled=False)
+    assert permitted(ELECTING, (*markers, held_fetches)), "there a cut holds requests, too"
