@@ -167,3 +167,5 @@ def test_the_table_has_medians_and_what_is_out_of_reach() -> None:
     assert "3 explorations, 0.6 hours in all." in text  # 90 + 30 + 1,800 + 3 * 20 s
     assert "- B12 on 3.9.0: it needs a held response of a fetch, producers" in text
     assert "| B56" not in text
+    late = "\n".join(table([line(1, 90), line(2, 1300)]))
+    assert "| B57 on 4.4.0 | blind (1, 2) | 1 of 2 in 10, 20 | 90 |" in late
