@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import rediscover
-from rediscover import DEFECTS, OUT_OF_REACH, Defect, shown_by, table, until_shown
+from rediscover import DEFECTS, NOTHING, OUT_OF_REACH, Defect, shown_by, table, until_shown
 
 from ackproof.exploration.coverage import reached
 from ackproof.exploration.guarantee import promise, survivable
@@ -140,6 +140,10 @@ def test_requests_of_transactions_can_be_held(name: str) -> None:
     assert not client_holds(defect("B31").scenario())
 
 
+def test_no_finding_is_what_explorations_for_pairs_look_for() -> None:
+    assert not NOTHING.sign.of(result("lost", "aborted-read"), {"B9"})
+
+
 def test_every_defect_is_looked_for_or_has_a_reason() -> None:
     names = [*(one.name for one in DEFECTS), *(one.name for one in OUT_OF_REACH)]
     assert len(set(names)) == len(names) == 11
@@ -167,5 +171,7 @@ def test_the_table_has_medians_and_what_is_out_of_reach() -> None:
     assert "3 explorations, 0.6 hours in all." in text  # 90 + 30 + 1,800 + 3 * 20 s
     assert "- B12 on 3.9.0: it needs a held response of a fetch, producers" in text
     assert "| B56" not in text
+    only_pairs = "\n".join(table([{**line(1, None), "defect": "nothing"}]))
+    assert "| nothing on 4.4.0 | blind (1) | - of 1 in 10 | - | 4 | 25 % |" in only_pairs
     late = "\n".join(table([line(1, 90), line(2, 1300)]))
     assert "| B57 on 4.4.0 | blind (1, 2) | 1 of 2 in 10, 20 | 90 |" in late
