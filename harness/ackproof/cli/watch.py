@@ -146,7 +146,7 @@ def watch(
     from ackproof.progress import ConsoleReporter
     from ackproof.spark_session import preflight
     from ackproof.warehouse import opening
-    from ackproof_spark.spark.session import is_connect
+    from ackproof_spark.spark.session import is_connect, lasting
     from ackproof_spark.watch.job import Watching, check_connect
 
     patience_s, every_s = (
@@ -169,6 +169,7 @@ def watch(
     check_connect(is_connect())
     reporter = ConsoleReporter(options.stderr())
     preflight(reporter.note)
+    lasting()
     with reporter.phase(f"asking {cluster.from_cluster} for its topics"):
         watched = _options(cluster, paths, patience_s=patience_s, every_s=every_s)
     with ExitStack() as running:

@@ -78,6 +78,8 @@ _MASTER = re.compile(
 
 _master = LOCAL
 _used: set[connector.Package] = set()
+#: Whether this process's session works for hours.
+_lasting = False
 _running: SparkSession | None = None
 #: The caller's session, in a block of `given`.
 _given: SparkSession | None = None
@@ -122,6 +124,17 @@ def use(package: connector.Package) -> None:
     if package not in _used:
         stop()  # jars cannot be added to a JVM that runs
     _used.add(package)
+
+
+def lasting() -> None:
+    """Let this process's session use Java's optimising compiler, for hours of work.
+
+    A session without it is stopped.
+    """
+    global _lasting  # noqa: PLW0603
+    if not _lasting:
+        stop()
+    _lasting = True
 
 
 def use_for(address: str) -> None:
@@ -501,8 +514,9 @@ def _local_settings(folder: Path) -> dict[str, str]:
         # compiler; it would be thrown away and compiled again.
         "spark.driver.extraJavaOptions": " ".join(
             [
-                *("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m"),
-                *("-XX:+UseSerialGC", *shared, _java_options(folder)),
+                *([] if _lasting else ["-XX:TieredStopAtLevel=1"]),
+                *("-XX:ReservedCodeCacheSize=240m", "-XX:+UseSerialGC"),
+                *(*shared, _java_options(folder)),
             ]
         ),
         "spark.driver.extraClassPath": os.pathsep.join(map(str, _jars())),

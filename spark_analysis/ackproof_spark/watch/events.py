@@ -16,17 +16,19 @@ _LINE = (
 )
 _SUCCESS = "producer_send_success"
 
-#: An id that carries a sequence: `PRODUCER:17` or `PRODUCER/17`.
-_SEQUENCE = r"^(.+)[:/]([0-9]{1,18})$"
+#: The sequence of an id that carries one, behind its producer: `PRODUCER:17` or `PRODUCER/17`.
+_SEQUENCE = r"^.+[:/]([0-9]{1,18})$"
 
-#: The name of the count of lines that are no sends in a progress report: `unread`.
-OBSERVED = "acked_log"
+#: The names of the counts of lines that are no sends in a progress report, in files and in topics.
+OBSERVED = ("acked_log", "acked_topics")
 
 
-def events(raw: DataFrame, *, topics: Sequence[str], header: str) -> DataFrame:
+def events(raw: DataFrame, *, topics: Sequence[str], header: str, observed: str = "") -> DataFrame:
     """Return topic, partition, kind, `partition.COLUMNS` and text, without nulls.
 
     `raw` has the columns of `looks.RAW`. Of a look, `COLUMNS` are its numbers, in their order.
+    If `kind` is a literal, Spark leaves out what it does not need. `observed` names the count of
+    lines that are no sends.
     """
     from ackproof_spark.watch.looks import LOOK
 
@@ -45,7 +47,11 @@ def events(raw: DataFrame, *, topics: Sequence[str], header: str) -> DataFrame:
         "digest": F.sha2(F.coalesce("value", F.lit(b"")), 256),
         "key": F.col("key").cast("string"),
     }
-    parts = {part: F.when(ack, sent[part]).when(~look, own[part]) for part in PARTS}
+    # A step of its own: each part is used several times, and evaluated once.
+    read = read.withColumns(
+        {f"own_{part}": F.when(ack, sent[part]).when(~look, own[part]) for part in PARTS}
+    )
+    parts = {part: F.col(f"own_{part}") for part in PARTS}
     bits = sum(
         (F.when(parts[part].isNotNull(), 1 << bit).otherwise(0) for bit, part in enumerate(PARTS)),
         F.lit(0),
@@ -54,19 +60,22 @@ def events(raw: DataFrame, *, topics: Sequence[str], header: str) -> DataFrame:
     of_producer = F.coalesce("sent.name", F.lit(_SUCCESS)) == _SUCCESS
     usable = F.col("sent.partition").isNotNull() & (bits > 0)
     no_send = F.col("sent.topic").isNull() | (acked & of_producer & ~usable)
-    observed = read.observe(
-        OBSERVED,
-        F.count_if(ack & no_send & (F.length(F.trim("value")) > 0)).alias("unread"),
-    )
+    if observed:
+        unread = F.count_if(ack & no_send & (F.col("value").cast("string").rlike(r"\S"))).alias(
+            "unread"
+        )
+        read = read.observe(observed, unread)
     kept = ~ack | (F.col("sent.topic").isin(*topics) & acked & of_producer & usable)
     name = F.coalesce(parts["id"], F.lit(""))
-    sequence = F.regexp_extract(name, _SEQUENCE, 2)
+    # One regular expression: matching it costs as much as all hashes.
+    sequence = F.regexp_extract(name, _SEQUENCE, 1)
+    producer = F.left(name, F.length(name) - F.length(sequence) - 1)
     numbers: dict[str, Column] = {
         "offset": F.when(ack, F.greatest("sent.offset", F.lit(NONE))).otherwise(F.col("offset")),
         "again": F.col("again"),
         **{part: F.when(parts[part].isNotNull(), F.xxhash64(parts[part])) for part in PARTS},
         "parts": bits,
-        "producer": F.xxhash64(F.regexp_extract(name, _SEQUENCE, 1)),
+        "producer": F.xxhash64(F.when(sequence != "", producer).otherwise("")),
         "sequence": F.when(sequence != "", sequence).cast("bigint"),
     }
     missing = {"offset": NONE, "sequence": NONE}
@@ -75,7 +84,7 @@ def events(raw: DataFrame, *, topics: Sequence[str], header: str) -> DataFrame:
     text = F.coalesce(
         *(F.concat(F.lit(f"{part} "), parts[part]) for part in ("key", "id", "digest")), F.lit("")
     )
-    return observed.where(kept).select(
+    return read.where(kept).select(
         F.when(ack, F.col("sent.topic")).otherwise(F.col("topic")).alias("topic"),
         F.when(ack, F.col("sent.partition")).otherwise(F.col("partition")).alias("partition"),
         F.col("kind").cast("bigint").alias("kind"),

@@ -25,6 +25,7 @@ from ackproof_spark.spark.functions import DataFrame, F, SparkSession, spark_sch
 from ackproof_spark.warehouse.formats import commented, frame
 from ackproof_spark.warehouse.schemas import RUN_DATE, TABLES, WAREHOUSE_VERSION
 from ackproof_spark.warehouse.warehouse import Warehouse
+from ackproof_spark.watch.blocks import BLOCKS, packed
 from ackproof_spark.watch.events import OBSERVED, events
 from ackproof_spark.watch.partition import PATIENCE_S, VERSION, Kind
 
@@ -105,7 +106,11 @@ class Watching:
 
     def unread(self) -> int:
         """Return how many lines of the last micro-batches were no sends."""
-        found = [each["observedMetrics"].get(OBSERVED) for each in self.query.recentProgress]
+        found = [
+            each["observedMetrics"].get(name)
+            for each in self.query.recentProgress
+            for name in OBSERVED
+        ]
         return sum(row["unread"] for row in found if row)
 
     def stop(self) -> None:
@@ -223,18 +228,27 @@ def findings(spark: SparkSession, options: WatchOptions) -> DataFrame:
     )
     # Spark asks sources in this order: a look is never older than the records of its batch.
     records = _topics(spark, options, options.topics, json.dumps(options.start), level)
-    streams = [records.withColumn("kind", F.lit(int(Kind.RECORD)))]
+    read = partial(events, topics=options.topics, header=options.header)
+    streams = [read(_of_kind(records, Kind.RECORD))]
     if options.acked_topics:
         acked = _topics(spark, options, options.acked_topics, "earliest", level)
-        streams.append(acked.withColumn("kind", F.lit(int(Kind.ACK))))
-    raw = union([*streams, looks], sparse=True)
+        streams.append(read(_of_kind(acked, Kind.ACK), observed=OBSERVED[1]))
     return (
-        events(raw, topics=options.topics, header=options.header)
+        union([*streams, read(looks, observed=OBSERVED[0])])
+        .mapInArrow(packed, spark_schema(BLOCKS))
         .groupBy("topic", "partition")
         .transformWithStateInPandas(
             Processor(int(options.patience_s * 1e6)), OUTPUT, "Update", "None"
         )
     )
+
+
+def _of_kind(records: DataFrame, kind: Kind) -> DataFrame:
+    """Return records of a topic with the columns of `looks.RAW`."""
+    from ackproof_spark.watch.looks import LOOK
+
+    nothing = {name: F.lit(None).cast("bigint") for name in LOOK}
+    return records.withColumns({"kind": F.lit(int(kind)), **nothing})
 
 
 def _topics(

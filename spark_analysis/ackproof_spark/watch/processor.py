@@ -6,13 +6,13 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from ackproof_spark.tables import columns
+from ackproof_spark.watch.blocks import unpacked
 from ackproof_spark.watch.looks import LOOK
-from ackproof_spark.watch.partition import COLUMNS, Kind, Look, Partition, rows_of
+from ackproof_spark.watch.partition import Kind, Look, Partition
 
 #: Rows of findings, and one row for each partition with `partition.row` in JSON as its `send`.
 OUTPUT = (
@@ -37,16 +37,8 @@ class Processor(StatefulProcessor):  # type: ignore[misc]  # pyspark is not type
         rows: Iterator[Any],
         timerValues: Any,  # noqa: N803
     ) -> Iterator[Any]:
-        kinds: list[Any] = []
-        numbers: list[list[Any]] = [[] for _ in COLUMNS]
-        texts: list[Any] = []
-        for frame in rows:
-            kinds.append(frame["kind"].to_numpy())
-            texts.append(frame["text"].to_numpy(object))
-            for column, name in zip(numbers, COLUMNS, strict=True):
-                column.append(frame[name].to_numpy())
-        kind, text = np.concatenate(kinds), np.concatenate(texts)
-        events = rows_of([np.concatenate(column) for column in numbers])
+        blocks = [block for frame in rows for block in frame["block"]]
+        kind, events, text = unpacked(blocks)
         stored = self._state.get()
         partition = Partition.unpacked(*stored) if stored else Partition()
         look = None

@@ -134,7 +134,7 @@ def test_only_whole_lines_are_read_and_a_shorter_file_from_its_start(tmp_path: P
         for batch in expanded(cluster_rows(cluster.offset, rows), {})
         for row in batch.to_pylist()
     ]
-    assert [(row["kind"], row["value"]) for row in read if row["value"]] == [(Kind.ACK, b"three")]
+    assert [(row["kind"], row["value"]) for row in read if row["value"]] == [(Kind.ACK, b"three\n")]
     file.write_text("1\n")
     assert asked(cluster.look(), LINES) == [(0, 2, 0)]
 
