@@ -235,6 +235,24 @@ def faults(*, repetitions: Repetitions = 3) -> None:
     _print(bench_faults(connect(), repetitions=repetitions))
 
 
+@app.command()
+def watch(
+    *,
+    records: Annotated[int, typer.Option(min=1000, help="Records, and as many acks.")] = 2_000_000,
+) -> None:
+    """Measure `ackproof watch` of one broker, and a plain Spark stream that counts the same."""
+    from benchmarks.watch import bench_watch
+
+    result = bench_watch(records=records, say=_say)
+    _print(
+        result,
+        events_per_s=result.events_per_s,
+        events_per_cpu_s=result.events_per_cpu_s,
+        ratio=result.ratio,
+        cpu_ratio=result.cpu_ratio,
+    )
+
+
 def _print(result: Any, **derived: Any) -> None:
     print(json.dumps({**asdict(result), **derived}, indent=1, default=str))
 
