@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from ackproof_spark.reading.application_records import PARTS
 from ackproof_spark.spark.functions import Column, DataFrame, F
 from ackproof_spark.tables import Outcome
 from ackproof_spark.watch.partition import COLUMNS, NONE, Kind
+
+if TYPE_CHECKING:
+    from pyspark.sql import Observation
 
 #: The keys of an acked log that are read, and those of kafka-verifiable-producer.
 _LINE = (
@@ -23,7 +27,9 @@ _SEQUENCE = r"^.+[:/]([0-9]{1,18})$"
 OBSERVED = ("acked_log", "acked_topics")
 
 
-def events(raw: DataFrame, *, topics: Sequence[str], header: str, observed: str = "") -> DataFrame:
+def events(
+    raw: DataFrame, *, topics: Sequence[str], header: str, observed: str | Observation = ""
+) -> DataFrame:
     """Return topic, partition, kind, `partition.COLUMNS` and text, without nulls.
 
     `raw` has the columns of `looks.RAW`. Of a look, `COLUMNS` are its numbers, in their order.

@@ -67,6 +67,27 @@ def test_sparks_own_variable_sets_the_memory_of_its_jvm(
     assert given == [expected]
 
 
+def test_a_lasting_session_has_javas_optimising_compiler(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    quick: list[bool] = []
+
+    def launch(conf: SparkConf, **_: object) -> None:
+        quick.append("TieredStopAtLevel=1" in (conf.get("spark.driver.extraJavaOptions") or ""))
+        raise OSError("no JVM for this test")
+
+    stopped: list[bool] = []
+    monkeypatch.setattr(java_gateway, "launch_gateway", launch)
+    monkeypatch.setattr(session, "stop", lambda: stopped.append(True))
+    monkeypatch.setattr(session, "_lasting", False)
+    for prepare in (lambda: None, session.lasting, session.lasting):
+        prepare()
+        with pytest.raises(AnalysisError):
+            session._start(tmp_path)
+    assert quick == [True, False, False]
+    assert stopped == [True]
+
+
 def test_pyspark_writes_the_secret_of_its_jvm_into_the_sessions_folder(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

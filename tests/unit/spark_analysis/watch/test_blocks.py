@@ -34,8 +34,8 @@ def events(blocks: Sequence[bytes]) -> list[tuple[Any, ...]]:
 
 
 def test_events_of_many_partitions_come_out_of_their_blocks_in_order() -> None:
-    orders, others = ("orders", 0), ("others", 1)
-    batches = [batch(orders, others, orders, ("orders", 2**31 - 1)), batch(), batch(others, others)]
+    orders, others, last = ("orders", 0), ("others", 1), ("orders", 2**31 - 1)
+    batches = [batch(orders, others, others, orders, last), batch(), batch(others, others)]
     blocks: dict[tuple[str, int], list[bytes]] = {}
     for each in packed(batches):
         for row in each.to_pylist():
@@ -45,9 +45,9 @@ def test_events_of_many_partitions_come_out_of_their_blocks_in_order() -> None:
             (*range(100 * number, 100 * number + len(NAMES)), f"id {number}") for number in each
         ]
         for place, each in (
-            (orders, (0, 2)),
-            (others, (1, 0, 1)),
-            (("orders", 2**31 - 1), (3,)),
+            (orders, (0, 3)),
+            (others, (1, 2, 0, 1)),
+            (last, (4,)),
         )
     }
 
