@@ -159,14 +159,15 @@ def performed(
 
 
 def _may_cut(model: AdversaryModel, plan_state: PlanState, operation: Operation) -> bool:
-    """Whether a link may be cut; where that holds requests, whether some are on their way.
+    """Whether a link may be cut: the broker lives, and where a cut holds requests, some are sent.
 
     Where leaders may miss epochs, all links lead through a proxy, so that a cut holds requests.
     """
     kind, number = operation.kind, operation.broker
+    if not plan_state.state.brokers[number].alive:
+        return False
     if kind in CLIENT_HOLDS:
         leads = plan_state.state.controller.leader == number
-        leads = leads and plan_state.state.brokers[number].alive
         return leads and all(one.kind is not kind for one in plan_state.in_force)
     if any(
         one.broker == number and (one.kind in _CONTROL) == (kind in _CONTROL)
@@ -178,7 +179,7 @@ def _may_cut(model: AdversaryModel, plan_state: PlanState, operation: Operation)
         return kind not in HOLDS
     own, controller = plan_state.state.brokers, plan_state.state.controller
     leader = controller.leader
-    if leader == NOBODY or not (own[number].alive and own[leader].alive):
+    if leader == NOBODY or not own[leader].alive:
         return False
     outside = any(
         controller.assigned(one) and not controller.isr >> one & 1 for one in range(model.brokers)

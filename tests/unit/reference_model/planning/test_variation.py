@@ -81,6 +81,13 @@ def test_what_the_budgets_forbid_is_not_permitted() -> None:
     assert not permitted(MODEL, (*KILL_AND_START[1:], one)), "a start of what runs"
 
 
+@pytest.mark.parametrize("kind", [OperationKind.LAG, OperationKind.CUT_OFF])
+def test_a_dead_broker_is_not_cut_off(kind: OperationKind) -> None:
+    kill, cut = KILL_AND_START[0], Operation(kind=kind, broker=0, settled=False)
+    assert permitted(MODEL, (cut, kill))
+    assert not permitted(MODEL, (kill, cut))
+
+
 def test_a_cut_that_takes_a_follower_out_of_the_isr_is_not_permitted() -> None:
     withhold = Operation(kind=OperationKind.WITHHOLD, broker=0)
     assert not permitted(MODEL, (withhold,))
