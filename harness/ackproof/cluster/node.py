@@ -11,6 +11,7 @@ import io
 import itertools
 import tarfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -35,6 +36,9 @@ from ackproof.cluster.topology import ZOOKEEPER_PORT, NodeSpec, Topology, publis
 from ackproof.containers.engine import archive, labels
 from ackproof.containers.images import VOLUME_DIR
 from ackproof.errors import ClusterError
+
+#: How often a file is read that brokers replace.
+_READS = 5
 
 
 class KafkaNode(ContainerNode, DockerContainer):  # type: ignore[misc]  # testcontainers is half-typed
@@ -167,16 +171,24 @@ class KafkaNode(ContainerNode, DockerContainer):  # type: ignore[misc]  # testco
         self.container.put_archive(FORMAT_DIR, archive(new_identity(self.spec, cluster_id)))
 
     def read_file(self, path: str) -> bytes:
-        """Return the content of a file of the container; raise ClusterError if it is absent."""
-        try:
-            stream, _ = self.container.get_archive(path)
-        except NotFound:
-            raise ClusterError(f"{self.name} has no file {path}") from None
-        with tarfile.open(fileobj=io.BytesIO(b"".join(stream))) as archive:
-            file = archive.extractfile(archive.getmembers()[0])
-            if file is None:
-                raise ClusterError(f"{path} of {self.name} is not a file")
-            return file.read()
+        """Return the content of a file of the container; raise ClusterError if it is absent.
+
+        The engine's answer ends too early if the broker replaces the file meanwhile.
+        """
+        for _ in range(_READS):
+            try:
+                stream, _stat = self.container.get_archive(path)
+            except NotFound:
+                raise ClusterError(f"{self.name} has no file {path}") from None
+            with (
+                suppress(tarfile.ReadError),
+                tarfile.open(fileobj=io.BytesIO(b"".join(stream))) as archive,
+            ):
+                file = archive.extractfile(archive.getmembers()[0])
+                if file is None:
+                    raise ClusterError(f"{path} of {self.name} is not a file")
+                return file.read()
+        raise ClusterError(f"{path} of {self.name} was replaced while it was read, {_READS} times")
 
     def log_since(self, since: datetime) -> str:
         return str(self.container.logs(since=since.timestamp()).decode(errors="replace"))
