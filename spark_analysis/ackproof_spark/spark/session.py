@@ -129,12 +129,10 @@ def use(package: connector.Package) -> None:
 def lasting() -> None:
     """Let this process's session use Java's optimising compiler, for hours of work.
 
-    A session without it is stopped.
+    A session that has started stays as it is.
     """
     global _lasting  # noqa: PLW0603
-    if not _lasting:
-        stop()
-    _lasting = True
+    _lasting = _lasting or _running is None
 
 
 def use_for(address: str) -> None:

@@ -76,16 +76,20 @@ def test_a_lasting_session_has_javas_optimising_compiler(
         quick.append("TieredStopAtLevel=1" in (conf.get("spark.driver.extraJavaOptions") or ""))
         raise OSError("no JVM for this test")
 
-    stopped: list[bool] = []
     monkeypatch.setattr(java_gateway, "launch_gateway", launch)
-    monkeypatch.setattr(session, "stop", lambda: stopped.append(True))
+    monkeypatch.setattr(session, "stop", lambda: pytest.fail("a session of others was stopped"))
     monkeypatch.setattr(session, "_lasting", False)
-    for prepare in (lambda: None, session.lasting, session.lasting):
+
+    def lasting(running: object) -> None:
+        monkeypatch.setattr(session, "_running", running)
+        session.lasting()
+        monkeypatch.setattr(session, "_running", None)
+
+    for prepare in (lambda: None, lambda: lasting(object()), lambda: lasting(None)):
         prepare()
         with pytest.raises(AnalysisError):
             session._start(tmp_path)
-    assert quick == [True, False, False]
-    assert stopped == [True]
+    assert quick == [True, True, False]
 
 
 def test_pyspark_writes_the_secret_of_its_jvm_into_the_sessions_folder(
