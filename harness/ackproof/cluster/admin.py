@@ -35,6 +35,9 @@ from ackproof_spark.record import END_MARKER
 #: How long to wait for the leader of a partition whose earliest offset is requested.
 _OFFSETS_S = 30.0
 
+#: The two alphabets of base64 in which ids are written.
+_AS_KAFKA = str.maketrans("+/", "-_")
+
 _MARKER_KEY = "end-marker"
 
 
@@ -234,10 +237,14 @@ class Admin:
         return None if position.error is not None or position.offset < 0 else int(position.offset)
 
     def topic_id(self, name: str) -> str | None:
-        """Return the topic's id, None if there is no such topic or the id is unknown."""
+        """Return the topic's id, None if there is no such topic or the id is unknown.
+
+        It is written as Kafka writes it (`Uuid.toString`): librdkafka has `+` and `/` in place of
+        `-` and `_`.
+        """
         answers = self.client().describe_topics(TopicCollection([name]), request_timeout=2)
         try:
-            return str(answers[name].result(3).topic_id)
+            return str(answers[name].result(3).topic_id).translate(_AS_KAFKA)
         except (KafkaException, TimeoutError):
             return None
 
